@@ -1,0 +1,92 @@
+"""Names in Redis. All keys of a conversation, and its bucket's indexes, share one cluster slot (4.15).
+
+The hash tag is one of 4,096 buckets of (company, conversation). Nothing a caller says appears in a key, only
+digests, so no brace in an id can steer a slot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from gateway.core.conversation import Where
+
+BUCKETS: Final = 4_096
+
+
+def bucket_of(conversation: bytes) -> int:
+    """The bucket of a conversation digest: its first twelve bits."""
+    return int.from_bytes(conversation[:2], "big") >> 4
+
+
+class Bucket:
+    """The keys of one bucket, for one conversation in it or for the bucket's own indexes."""
+
+    __slots__ = ("_conversation", "_tag")
+
+    def __init__(self, number: int, conversation: bytes = b"") -> None:
+        self._tag = b"{og.%03x}" % number
+        self._conversation = conversation
+
+    @classmethod
+    def of(cls, conversation: bytes) -> Bucket:
+        return cls(bucket_of(conversation), conversation)
+
+    @property
+    def records(self) -> bytes:
+        """What a record's key starts with; 16 bytes of its effect id follow."""
+        return self._tag + b"e"
+
+    @property
+    def due(self) -> bytes:
+        return self._tag + b"D"
+
+    @property
+    def unknown(self) -> bytes:
+        return self._tag + b"U"
+
+    @property
+    def probe(self) -> bytes:
+        return self._tag + b"R"
+
+    @property
+    def live(self) -> bytes:
+        return self._tag + b"l" + self._conversation
+
+    @property
+    def events(self) -> bytes:
+        return self._tag + b"v" + self._conversation
+
+    def record(self, effect_id: bytes) -> bytes:
+        return self.records + effect_id[:16]
+
+    def slot(self, digest: bytes) -> bytes:
+        return self._tag + b"i" + digest
+
+    def identical(self, fingerprint: bytes) -> bytes:
+        return self._tag + b"p" + self._within(fingerprint)
+
+    def turn(self, turn: str) -> bytes:
+        return self._tag + b"t" + self._within(turn.encode())
+
+    def _within(self, part: bytes) -> bytes:
+        return hashlib.sha256(self._conversation + part).digest()[:16]
+
+    def read_by(self, where: Where) -> list[tuple[str, bytes]]:
+        """The names (as a view's `versions` has them) of what a decision reads, the ids' slots first."""
+        names = [("slot", slot) for slot in where.slots]
+        names.append(("identical", where.fingerprint))
+        if where.turn is not None:
+            names.append(("turn", where.turn.encode()))
+        names.extend(("effect", effect) for effect in where.effects)
+        return names
+
+    def key(self, name: tuple[str, bytes]) -> bytes:
+        kind, rest = name
+        if kind == "effect":
+            return self.record(rest)
+        if kind == "slot":
+            return self.slot(rest)
+        if kind == "identical":
+            return self.identical(rest)
+        return self.turn(rest.decode())

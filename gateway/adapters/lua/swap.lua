@@ -1,0 +1,111 @@
+-- Compare and swap over the values of one conversation, with its events and index entries. No rules.
+--
+-- A value is stored as  version (8 bytes) .. time of writing (13 digits, ms) .. payload.
+-- A payload that starts with byte 1 points to one record: prefix .. the 16 bytes that follow.
+--
+-- KEYS  1 live effects (sorted set: id -> end of life)   2 events (list)   3 due   4 unknown (sorted sets)
+--       5.. the values compared
+-- ARGV  1 new version, or "" to look only
+--       2 prefix of record keys
+--       3 how many live effects there may be before this one, or "" where none is admitted
+--       4 ms until the events may go
+--       5 number of index operations, each 4 long: key number, "+" | "-", member, ms from now | "inf"
+--       then number of events, and the events
+--       then for each value: expected version, "=" | "w" | "d", ms to live | "0" | "keep", payload
+-- Returns {1, now} when written; else {0, now, live count, value.., followed key, followed value, ..}
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local version, prefix, limit, keep = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local operations = tonumber(ARGV[5])
+local at = 6 + operations * 4
+local events = tonumber(ARGV[at])
+local values = at + events + 1
+
+local unchanged = version ~= ''
+if unchanged then
+  for i = 5, #KEYS do
+    if redis.call('GETRANGE', KEYS[i], 0, 7) ~= ARGV[values + (i - 5) * 4] then
+      unchanged = false
+      break
+    end
+  end
+end
+local function live()
+  redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+  return redis.call('ZCARD', KEYS[1])
+end
+if unchanged and limit ~= '' and live() >= tonumber(limit) then
+  unchanged = false
+end
+
+if not unchanged then
+  local known, found, followed = {}, {}, {}
+  for i = 5, #KEYS do
+    known[KEYS[i]] = true
+    found[i - 4] = redis.call('GET', KEYS[i])
+  end
+  for i = 1, #KEYS - 4 do
+    local value = found[i]
+    if value and string.byte(value, 22) == 1 then
+      local key = prefix .. string.sub(value, 23, 38)
+      if not known[key] then
+        known[key] = true
+        followed[#followed + 1] = key
+        followed[#followed + 1] = redis.call('GET', key)
+      end
+    end
+  end
+  local answer = {0, now, redis.call('ZCOUNT', KEYS[1], '(' .. now, '+inf')}
+  for i = 1, #KEYS - 4 do
+    answer[#answer + 1] = found[i] or ''
+  end
+  for i = 1, #followed do
+    answer[#answer + 1] = followed[i] or ''
+  end
+  return answer
+end
+
+local stamp = version .. string.format('%013d', now)
+for i = 5, #KEYS do
+  local from = values + (i - 5) * 4
+  local action, life = ARGV[from + 1], ARGV[from + 2]
+  if action == 'w' then
+    local value = stamp .. ARGV[from + 3]
+    if life == '0' then
+      redis.call('SET', KEYS[i], value)
+    elseif life == 'keep' then
+      redis.call('SET', KEYS[i], value, 'KEEPTTL')
+    else
+      redis.call('SET', KEYS[i], value, 'PX', life)
+    end
+  elseif action == 'd' then
+    redis.call('DEL', KEYS[i])
+  end
+end
+for i = 0, operations - 1 do
+  local from = 6 + i * 4
+  local key = KEYS[tonumber(ARGV[from])]
+  if ARGV[from + 1] == '-' then
+    redis.call('ZREM', key, ARGV[from + 2])
+  elseif ARGV[from + 3] == 'inf' then
+    redis.call('ZADD', key, '+inf', ARGV[from + 2])
+  else
+    redis.call('ZADD', key, now + ARGV[from + 3], ARGV[from + 2])
+  end
+end
+for i = 1, events do
+  redis.call('RPUSH', KEYS[2], string.format('%013d', now) .. ARGV[at + i])
+end
+-- What belongs to the whole conversation lives as long as the longest-lived effect in it.
+local unending = redis.call('ZCOUNT', KEYS[1], '+inf', '+inf') > 0
+if unending then
+  redis.call('PERSIST', KEYS[1])
+  redis.call('PERSIST', KEYS[2])
+else
+  local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+  if #last > 0 then
+    redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', last[2]))
+  end
+  redis.call('PEXPIRE', KEYS[2], keep)
+end
+return {1, now}

@@ -1,0 +1,319 @@
+"""One POST to a merchant, and an exact account of what was seen of it (promises 5, 5.2, 9.2, 9.4).
+
+Nothing here retries, follows, decompresses, keeps cookies or reads the environment. The one thing that must
+never be wrong is `Seen.sent`: false frees the call to be tried again, so it is false only if no byte of the
+request can have left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import io
+import logging
+import select
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Final
+
+import aiohttp
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.client import ClientTimeout
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
+from yarl import URL
+
+from gateway.adapters.addresses import Doorkeeper, Resolve, SystemResolver
+from gateway.core.addresses import AddressRefused, Network
+from gateway.core.outcome import RESULT_CAP, Reason, Seen, SeenKind
+from gateway.core.reply_body import content_type_of
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MerchantRequest:
+    """A request as it goes out: endpoint, headers already signed, and body, never empty. Nothing of it is in
+    its repr, since all three may hold what no log may (9.3)."""
+
+    url: str = field(repr=False)
+    headers: Sequence[tuple[str, str]] = field(repr=False)
+    body: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.body:
+            raise ValueError("a merchant request has a body")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """Bounds of the client. Reading a reply stops above `reply_bytes`. `idle_s` must stay below the shortest
+    idle time of common servers (5 s): a connection the merchant is just closing makes an outcome unknown."""
+
+    reply_bytes: int = RESULT_CAP
+    line_bytes: int = 8_190
+    field_bytes: int = 8_190
+    fields: int = 100
+    connections: int = 1_000
+    per_merchant: int = 64
+    idle_s: float = 4.0
+
+
+SESSION_HEADERS: Final[Mapping[str, str]] = {
+    "Accept": "application/json, text/plain;q=0.5",
+    "Accept-Encoding": "identity",
+    "Content-Type": "application/json",
+    "User-Agent": "oncegate",
+}
+"""Sent unless the request brings its own."""
+
+EXCERPT_BYTES: Final = 16_384
+"""Kept of a reply that is too large, for the event log's excerpt."""
+
+BEFORE_SENDING: Final[tuple[tuple[type[Exception], Reason], ...]] = (
+    (AddressRefused, Reason.ADDRESS_REFUSED),
+    (aiohttp.InvalidURL, Reason.ADDRESS_REFUSED),  # numeric forms of hosts among them
+    (aiohttp.ClientConnectorDNSError, Reason.NAME_NOT_RESOLVED),
+    (aiohttp.ClientConnectorCertificateError, Reason.CERTIFICATE_INVALID),
+    (aiohttp.ClientConnectorSSLError, Reason.TLS_FAILED),
+    (aiohttp.ClientConnectorError, Reason.CONNECT_FAILED),
+    (ValueError, Reason.REQUEST_REFUSED),
+    (Exception, Reason.CONNECT_FAILED),
+)
+AFTER_SENDING: Final[tuple[tuple[type[Exception], Reason], ...]] = (
+    (aiohttp.ClientPayloadError, Reason.REPLY_TRUNCATED),
+    (aiohttp.ClientResponseError, Reason.REPLY_NOT_HTTP),
+    (Exception, Reason.CONNECTION_LOST),
+)
+"""What an exception says, by whether a byte may have left: the first class that fits."""
+
+_HANDSHAKE_ERRORS: Final = frozenset({errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, None})
+
+
+class _Exchange:
+    """What the layers below `send` note down for it."""
+
+    __slots__ = ("dialled", "only_allowed", "sent", "status")
+
+    def __init__(self, only_allowed: bool) -> None:
+        self.only_allowed = only_allowed
+        self.dialled = False
+        self.sent = False
+        self.status: int | None = None
+
+
+_exchange: ContextVar[_Exchange] = ContextVar("merchant_exchange")
+
+
+class _Request(aiohttp.ClientRequest):
+    async def write_bytes(
+        self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
+    ) -> None:
+        # The headers are held back until the first body byte, so this is where writing starts. Between this
+        # look at the transport and that write the loop does not turn: a transport that is closing now takes
+        # nothing, and one that is not may take everything.
+        transport = conn.transport
+        if transport is not None and not transport.is_closing():
+            _exchange.get().sent = True
+        await super().write_bytes(writer, conn, content_length)
+
+
+class _Connector(aiohttp.TCPConnector):
+    async def connect(self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: ClientTimeout) -> Connection:
+        exchange = _exchange.get()
+        while True:
+            exchange.dialled = False
+            conn = await super().connect(req, traces, timeout)
+            if exchange.dialled or not _has_spoken(conn):
+                return conn
+            conn.close()
+
+
+def _has_spoken(conn: Connection) -> bool:
+    """Whether an idle connection holds anything: a close, which would make the outcome unknown, or bytes
+    nobody asked for, which aiohttp would take for the answer to the next request."""
+    protocol, transport = conn.protocol, conn.transport
+    if protocol is None or transport is None or protocol.should_close:
+        return True
+    sock = transport.get_extra_info("socket")
+    if sock is None or not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(sock.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+class MerchantHttp:
+    """The gateway's HTTP client. Made anywhere, opened on first use inside the loop, closed with `close`.
+
+    `allow` opens networks that are refused by default; `allow_http` permits plain http beyond them (`--dev`).
+    `ssl_context` may add trusted authorities; one that does not verify is refused with ValueError.
+    `resolve` turns names into addresses; left out, the operating system's resolver.
+    """
+
+    def __init__(
+        self,
+        *,
+        allow: Sequence[Network] = (),
+        allow_http: bool = False,
+        limits: HttpLimits | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        resolve: Resolve | None = None,
+    ) -> None:
+        if ssl_context is None:
+            ssl_context = ssl.create_default_context()
+        if ssl_context.verify_mode is not ssl.CERT_REQUIRED or not ssl_context.check_hostname:
+            raise ValueError("the TLS context must verify certificates and host names")
+        ssl_context.set_alpn_protocols(["http/1.1"])
+        self._ssl_context = ssl_context
+        self._limits = limits or HttpLimits()
+        self._allow = tuple(allow)
+        self._allow_http = allow_http
+        self._own_resolver = SystemResolver() if resolve is None else None
+        self._resolve: Resolve = resolve or self._own_resolver  # type: ignore[assignment]
+        self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+
+    async def send(self, request: MerchantRequest, *, deadline_s: float) -> Seen:
+        """POST once and say what was seen. `deadline_s` bounds the whole exchange by the wall clock, waiting
+        for a pooled connection, look-up, connect and TLS included; 0 or less ends at once.
+
+        Never raises for anything a merchant or network does. Cancelled, it closes the connection and leaves
+        the caller to treat the outcome as unknown.
+        """
+        if self._closed:
+            raise RuntimeError("the merchant client is closed")
+        secure = request.url[:6].lower() == "https:"
+        exchange = _Exchange(only_allowed=not secure and not self._allow_http)
+        token = _exchange.set(exchange)
+        try:
+            async with asyncio.timeout(deadline_s):
+                return await self._post(request, exchange)
+        except TimeoutError:
+            return self._ended(SeenKind.TIMEOUT, Reason.TIMED_OUT, exchange)
+        except Exception as error:
+            # Whatever went wrong, the record above must be settled or released. The text of the error is not
+            # used: it may hold the URL.
+            if exchange.sent:
+                return self._ended(SeenKind.BROKEN, _first(AFTER_SENDING, error), exchange)
+            reason = _first(BEFORE_SENDING, error)
+            if secure and reason is Reason.CONNECT_FAILED and _in_handshake(error):
+                reason = Reason.TLS_FAILED
+            return self._ended(SeenKind.NOT_CONNECTED, reason, exchange)
+        finally:
+            _exchange.reset(token)
+
+    async def close(self) -> None:
+        """Close every connection. A `send` afterwards raises RuntimeError."""
+        self._closed = True
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+        if self._own_resolver is not None:
+            self._own_resolver.close()
+
+    async def _post(self, request: MerchantRequest, exchange: _Exchange) -> Seen:
+        session = self._session or self._open()
+        body = request.body
+        response = await session.post(
+            URL(request.url),
+            data=body if len(body) <= aiohttp.payload.TOO_LARGE_BYTES_BODY else io.BytesIO(body),
+            headers=request.headers,
+            allow_redirects=False,
+        )
+        exchange.status = response.status
+        try:
+            data, too_large = await _read(response.content, self._limits.reply_bytes)
+        except BaseException:
+            response.close()
+            raise
+        if too_large:
+            response.close()
+        else:
+            response.release()
+        headers = response.headers
+        content_type, charset = content_type_of(headers.get("Content-Type"))
+        _log.debug("merchant replied with HTTP %d", response.status)
+        return Seen(
+            SeenKind.REPLY,
+            Reason.REPLIED,
+            True,
+            response.status,
+            content_type,
+            charset,
+            _content_encoding(headers),
+            data,
+            too_large,
+            tuple(headers.getall("Retry-After", ())),
+        )
+
+    def _open(self) -> aiohttp.ClientSession:
+        limits = self._limits
+        door = Doorkeeper(resolve=self._resolve, allow=self._allow, only_allowed=lambda: _exchange.get().only_allowed)
+
+        def open_socket(addr_info: aiohttp.AddrInfoType) -> socket.socket:
+            _exchange.get().dialled = True
+            return door.open_socket(addr_info)
+
+        connector = _Connector(
+            ssl=self._ssl_context,
+            resolver=door,
+            socket_factory=open_socket,
+            use_dns_cache=False,  # a cached answer would be an answer judged for someone else
+            limit=limits.connections,
+            limit_per_host=limits.per_merchant,
+            keepalive_timeout=limits.idle_s,
+            timeout_ceil_threshold=float("inf"),
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            request_class=_Request,
+            headers=SESSION_HEADERS,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # The deadline is kept in `send`; aiohttp's own would round it up to whole seconds.
+            timeout=ClientTimeout(total=None),
+            auto_decompress=False,
+            trust_env=False,
+            max_line_size=limits.line_bytes,
+            max_field_size=limits.field_bytes,
+            max_headers=limits.fields,
+        )
+        return self._session
+
+    def _ended(self, kind: SeenKind, reason: Reason, exchange: _Exchange) -> Seen:
+        _log.debug("merchant exchange ended: %s, %s, sent=%s", kind, reason, exchange.sent)
+        return Seen(kind, reason, exchange.sent, exchange.status)
+
+
+async def _read(content: aiohttp.StreamReader, limit: int) -> tuple[bytes, bool]:
+    """The body, or its beginning and True if it is over `limit`. The declared length is not believed: over
+    the limit means that more than `limit` bytes came."""
+    chunks: list[bytes] = []
+    size = 0
+    while chunk := await content.readany():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > limit:
+            return b"".join(chunks)[:EXCERPT_BYTES], True
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks), False
+
+
+def _content_encoding(headers: Mapping[str, str]) -> str:
+    """The codings between the bytes read and the body. aiohttp undoes `chunked` and nothing else."""
+    coding = headers.get("Content-Encoding", "")
+    transfer = headers.get("Transfer-Encoding")
+    if transfer is not None and transfer.strip().lower() != "chunked":
+        return f"{coding},{transfer}"
+    return coding
+
+
+def _first(table: tuple[tuple[type[Exception], Reason], ...], error: Exception) -> Reason:
+    return next(reason for kind, reason in table if isinstance(error, kind))
+
+
+def _in_handshake(error: Exception) -> bool:
+    """A refused or unanswered connect has other error numbers: these come once TCP stood."""
+    return isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno in _HANDSHAKE_ERRORS

@@ -1,0 +1,235 @@
+"""The ledger on Redis: one script compares and swaps, every rule stays in `gateway.core.step` (4.15)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from gateway.adapters import ledger_codec as codec
+from gateway.adapters.ledger_keys import BUCKETS, Bucket
+from gateway.adapters.redis_commands import Commands, LedgerUnreachable
+from gateway.adapters.redis_scripts import Script
+from gateway.core.conversation import CallSlot, Event, View, Where, Writes
+from gateway.core.errors import LedgerUnavailable
+from gateway.core.granting import MAX_LIVE
+from gateway.core.ports import LoggedEvent, Page, Swap
+from gateway.core.record import UNENDING, Effect, Status
+
+Name = tuple[str, bytes]
+_DUE, _UNKNOWN, _LIVE = 3, 4, 1  # key numbers in swap.lua
+_CHUNK: Final = 256
+_FOREVER, _KEEP = "0", "keep"
+_INDEXES: Final = ((Status.EXECUTING, _DUE), (Status.INDETERMINATE, _UNKNOWN))
+
+
+class RedisLedger:
+    """Implements `gateway.core.ports.Ledger` over one Redis (or fakeredis). Raises LedgerUnavailable."""
+
+    def __init__(self, commands: Commands, *, nonce: Callable[[], bytes] = lambda: os.urandom(8)) -> None:
+        self._commands = commands
+        self._nonce = nonce
+        self._swap = Script.load("swap")
+        self._due = Script.load("due")
+
+    async def read(self, where: Where) -> View:
+        bucket = Bucket.of(where.conversation)
+        names = bucket.read_by(where)
+        answer = await self._run(bucket, names, [b"", bucket.records, b"", 0, 0, 0])
+        return _view(bucket, names, answer)
+
+    async def swap(self, where: Where, view: View, writes: Writes) -> Swap:
+        bucket = Bucket.of(where.conversation)
+        names = list(dict.fromkeys([*bucket.read_by(where), *view.versions, *_written(where, writes)]))
+        version = self._nonce()
+        operations = _operations(view, writes)
+        events = [codec.event_bytes(event) for event in writes.events]
+        limit: Any = MAX_LIVE if writes.admits is not None else b""
+        arguments = [version, bucket.records, limit, writes.keep_ms, len(operations) // 4, *operations]
+        arguments += [len(events), *events]
+        values = _values(where, writes)
+        for name in names:
+            arguments.append(view.versions.get(name, b""))
+            arguments.extend(values.get(name, (b"=", b"", b"")))
+        answer = await self._run(bucket, names, arguments)
+        if answer[0] == 1:
+            return Swap(True, _after(view, writes, values, version, answer[1]))
+        return Swap(False, _view(bucket, names, answer))
+
+    async def append(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> None:
+        where = Where(conversation, b"")
+        await self.swap_nothing(where, Writes(events=tuple(events), keep_ms=keep_ms))
+
+    async def swap_nothing(self, where: Where, writes: Writes) -> None:
+        """Write only events, whatever else has changed."""
+        bucket = Bucket.of(where.conversation)
+        events = [codec.event_bytes(event) for event in writes.events]
+        await self._run(bucket, [], [self._nonce(), bucket.records, b"", writes.keep_ms, 0, len(events), *events])
+
+    async def events(self, conversation: bytes, after: int, limit: int) -> list[LoggedEvent]:
+        raw = await self._do("LRANGE", Bucket.of(conversation).events, after, after + limit - 1)
+        return [codec.event_of(after + 1 + place, line) for place, line in enumerate(raw)]
+
+    async def due(self, limit: int) -> list[Effect]:
+        found: list[Effect] = []
+        for start in range(0, BUCKETS, _CHUNK):
+            numbers = range(start, min(start + _CHUNK, BUCKETS))
+            answer = await self._guarded(
+                self._due.run(self._commands, [Bucket(n).due for n in numbers], [limit - len(found)])
+            )
+            pairs = [(numbers[answer[i] - 1], answer[i + 1]) for i in range(0, len(answer), 2)]
+            found.extend(e for e in await self._records(pairs) if e is not None)
+            if len(found) >= limit:
+                break
+        return found
+
+    async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
+        bucket, _, offset = (cursor or "0:0").partition(":")
+        at, skip = int(bucket), int(offset)
+        found: list[Effect] = []
+        while at < BUCKETS:
+            numbers = range(at, min(at + _CHUNK, BUCKETS))
+            members = await asyncio.gather(*(self._do("ZRANGE", Bucket(n).unknown, 0, -1) for n in numbers))
+            for number, ids in zip(numbers, members, strict=True):
+                records = await self._records([(number, i) for i in ids[skip:]])
+                for place, effect in enumerate(records, start=skip + 1):
+                    if effect is not None and effect.company == company and effect.status is Status.INDETERMINATE:
+                        found.append(effect)
+                    if len(found) == limit:
+                        return Page(tuple(found), f"{number}:{place}")
+                skip = 0
+            at = numbers[-1] + 1
+        return Page(tuple(found), None)
+
+    async def ready(self) -> None:
+        await self._do("SET", Bucket(0).probe, b"1", "PX", 60_000)
+
+    async def _records(self, pairs: Sequence[tuple[int, bytes]]) -> list[Effect | None]:
+        raw = await asyncio.gather(*(self._do("GET", Bucket(number).records + id_) for number, id_ in pairs))
+        return [codec.effect_of(codec.opened(value)) if value else None for value in raw]
+
+    async def _run(self, bucket: Bucket, names: Sequence[Name], arguments: list[Any]) -> list[Any]:
+        keys = [bucket.live, bucket.events, bucket.due, bucket.unknown, *(bucket.key(name) for name in names)]
+        answer: list[Any] = await self._guarded(self._swap.run(self._commands, keys, arguments))
+        return answer
+
+    async def _do(self, *arguments: Any) -> Any:
+        return await self._guarded(self._commands.do(*arguments))
+
+    async def _guarded(self, asked: Any) -> Any:
+        try:
+            return await asked
+        except LedgerUnreachable as cause:
+            raise LedgerUnavailable(may_have_run=cause.may_have_run) from cause
+
+
+def _view(bucket: Bucket, names: Sequence[Name], answer: Sequence[Any]) -> View:
+    """Read what swap.lua says stands there."""
+    _, now_ms, live, *values = answer
+    slots: dict[bytes, CallSlot] = {}
+    effects: dict[bytes, Effect | None] = {}
+    versions: dict[Name, bytes] = {}
+    view = View(now_ms=now_ms, slots=slots, effects=effects, live=live, versions=versions)
+    identical, highest = view.identical, 0
+    for name, value in zip(names, values, strict=False):
+        stored = codec.opened(value)
+        versions[name] = stored.version
+        kind, rest = name
+        if kind == "slot":
+            slots[rest] = codec.slot_of(stored)
+        elif kind == "identical":
+            identical = codec.identical_of(stored)
+        elif kind == "turn":
+            highest = codec.attempt_of(stored)
+        else:
+            effects[rest] = codec.effect_of(stored) if value else None
+    pointed = {bucket.record(b.effect): b.effect for slot in slots.values() for b in slot.bindings}
+    followed = values[len(names) :]
+    for key, value in zip(followed[::2], followed[1::2], strict=True):
+        stored = codec.opened(value)
+        effects[pointed[key]] = codec.effect_of(stored) if value else None
+        versions["effect", pointed[key]] = stored.version
+    return View(now_ms, slots, identical, effects, highest, live, versions)
+
+
+def _written(where: Where, writes: Writes) -> list[Name]:
+    names: list[Name] = [("effect", effect) for effect in writes.effects]
+    names += [("slot", slot) for slot in writes.slots]
+    if writes.identical is not None:
+        names.append(("identical", where.fingerprint))
+    if writes.attempt_seen is not None and where.turn is not None:
+        names.append(("turn", where.turn.encode()))
+    return names
+
+
+def _values(where: Where, writes: Writes) -> dict[Name, tuple[Any, Any, bytes]]:
+    """For each value that changes: what to do, how long it may live, and its payload."""
+    values: dict[Name, tuple[Any, Any, bytes]] = {}
+    for effect_id, effect in writes.effects.items():
+        values["effect", effect_id] = (
+            (b"d", b"", b"") if effect is None else (b"w", _life(effect, writes.keep_ms), codec.effect_payload(effect))
+        )
+    for digest, slot in writes.slots.items():
+        life = _FOREVER if any(b.open for b in slot.bindings) else writes.keep_ms
+        values["slot", digest] = (b"w", life, codec.slot_payload(slot)) if slot.bindings else (b"d", b"", b"")
+    if writes.identical is not None:
+        unending = any(k.status in UNENDING for k in writes.identical.known)
+        empty = not writes.identical.known and not writes.identical.taken
+        life = _FOREVER if unending else writes.keep_ms
+        payload = codec.identical_payload(writes.identical)
+        values["identical", where.fingerprint] = (b"d", b"", b"") if empty else (b"w", life, payload)
+    if writes.attempt_seen is not None and where.turn is not None:
+        payload = codec.attempt_payload(writes.attempt_seen)
+        values["turn", where.turn.encode()] = (b"w", writes.keep_ms, payload)
+    return values
+
+
+def _life(effect: Effect, keep_ms: int) -> int | str:
+    """Unending ones never expire; a settled one is kept from when it settled, not from a later alias (4.13)."""
+    if effect.status in UNENDING:
+        return _FOREVER
+    return _KEEP if effect.settled_at is not None else keep_ms
+
+
+def _operations(view: View, writes: Writes) -> list[Any]:
+    """Index entries: which effects are live, which leases fall due, which outcomes are unknown."""
+    operations: list[Any] = []
+    for effect_id, after in writes.effects.items():
+        before, member = view.effects.get(effect_id), effect_id[:16]
+        was = before.status if before is not None else Status.ABSENT
+        now = after.status if after is not None else Status.ABSENT
+        if now is Status.ABSENT:
+            operations += [_LIVE, b"-", member, b""]
+        elif now in UNENDING:
+            if was not in UNENDING:
+                operations += [_LIVE, b"+", member, b"inf"]
+        elif after is not None and after.settled_at is None:
+            operations += [_LIVE, b"+", member, writes.keep_ms]
+        for status, index in _INDEXES:
+            if now is status and after is not None and (was is not status or after.claimed_at is None):
+                operations += [index, b"+", member, after.lease_ms if status is Status.EXECUTING else 0]
+            elif was is status and now is not status:
+                operations += [index, b"-", member, b""]
+    return operations
+
+
+def _after(
+    view: View, writes: Writes, values: Mapping[Name, tuple[Any, Any, bytes]], version: bytes, now_ms: int
+) -> View:
+    """What stands once the swap was applied."""
+    versions = dict(view.versions)
+    for name, (action, _, _) in values.items():
+        versions[name] = b"" if action == b"d" else version
+    effects = dict(view.effects)
+    for effect_id, effect in writes.effects.items():
+        effects[effect_id] = codec.stamped(effect, now_ms) if effect is not None else None
+    return View(
+        now_ms,
+        {**view.slots, **writes.slots},
+        codec.identical_stamped(writes.identical if writes.identical is not None else view.identical, now_ms),
+        effects,
+        writes.attempt_seen or view.highest_attempt,
+        view.live,
+        versions,
+    )

@@ -1,0 +1,59 @@
+"""Lua scripts as package data, run by their hash and never skipped.
+
+A server that restarted, failed over or was flushed has forgotten every script. It says NOSCRIPT, and
+then the full text is sent: a guard that is left out because its hash was unknown would be an order
+placed twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any, Final
+
+from gateway.adapters.redis_commands import Argument, Commands, ScriptMissing
+
+_FOLDER: Final = files("gateway.adapters").joinpath("lua")
+
+
+class Script:
+    """One Lua script. Keys come first in ``keys``, so that a cluster can route it; the rest are ``args``."""
+
+    __slots__ = ("name", "sha", "source")
+
+    def __init__(self, name: str, source: str) -> None:
+        self.name = name
+        self.source = source
+        # Redis names scripts by SHA-1; nothing here rests on its strength.
+        self.sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
+
+    def __repr__(self) -> str:
+        return f"Script({self.name!r}, sha={self.sha})"
+
+    @classmethod
+    def load(cls, name: str, folder: Traversable = _FOLDER) -> Script:
+        """The script in ``gateway/adapters/lua/<name>.lua``; FileNotFoundError if the package lacks it."""
+        return cls(name, folder.joinpath(f"{name}.lua").read_text(encoding="utf-8"))
+
+    async def run(self, commands: Commands, keys: Sequence[Argument], args: Sequence[Argument]) -> Any:
+        """Run it and return its reply. Raises what ``Commands.do`` raises, except ScriptMissing."""
+        try:
+            return await commands.do("EVALSHA", self.sha, len(keys), *keys, *args)
+        except ScriptMissing:
+            return await commands.do("EVAL", self.source, len(keys), *keys, *args)
+
+    async def run_before(
+        self,
+        commands: Commands,
+        keys: Sequence[Argument],
+        args: Sequence[Argument],
+        followers: Sequence[tuple[Argument, ...]],
+    ) -> list[Any]:
+        """Run it, then ``followers`` (WAIT, WAITAOF) on the same connection; all replies, its own first."""
+        tail = (len(keys), *keys, *args)
+        try:
+            return await commands.do_together(("EVALSHA", self.sha, *tail), *followers)
+        except ScriptMissing:
+            return await commands.do_together(("EVAL", self.source, *tail), *followers)

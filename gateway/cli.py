@@ -1,0 +1,5 @@
+"""placeholder until wired"""
+
+
+def main() -> int:
+    return 0

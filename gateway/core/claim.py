@@ -1,0 +1,102 @@
+"""What a claim is answered: the first column of the table in 4.1, with 2.2 to 2.7, 4.7 to 4.10.
+
+Pure: `claim(view, request)` reads nothing else. The order of the questions is the order of the promises: the
+same call first, then another effect of a re-run turn, then refusals, then repeats; only then is it new.
+"""
+
+from __future__ import annotations
+
+from gateway.core import identity
+from gateway.core.conversation import Binding, View
+from gateway.core.decisions import Granted, Need, Refused, Replay, Step, Wait
+from gateway.core.granting import bind, lapse, may_stand, present, take_up
+from gateway.core.record import Effect, Mode, Move, Status, check_move
+from gateway.core.repeats import judge_repeat
+from gateway.core.requests import Claim
+
+
+def claim(view: View, request: Claim) -> Step:
+    """Judge one request against one view. Raises ImpossibleMove only for a fault of ours."""
+    view = view.bounded(request.terms.retention_ms)
+    slot = request.slot
+    bounds = [] if slot is None else [b for b in view.slot(slot).bindings if may_stand(view, b.effect)]
+    found = identity.match(bounds, request.fingerprint, request.place, request.scope)
+    under_id: tuple[bytes, ...] = ()
+    match found:
+        case identity.Same(Binding() as bound):
+            return _known(view, request, bound.effect, "tool_call_id")
+        case identity.Reused(Binding() as bound):
+            return _reused(view, request, bound.effect)
+        case identity.Repeats(bounds_again):
+            under_id = tuple(b.effect for b in bounds_again if isinstance(b, Binding))
+    own = _own_effect(view, request)
+    if own not in view.effects:
+        return Step(Need((own,)))
+    if present(view.effects[own]):
+        return _known(view, request, own, "effect")
+    if request.place.turn is not None and request.attempt(view) < view.highest_attempt:
+        return Step(
+            Refused(
+                "attempt_superseded",
+                f"attempt {view.highest_attempt} of this turn has been seen; start no new effects in an earlier one",
+            )
+        )
+    if request.refusal is not None:
+        return Step(request.refusal)
+    return judge_repeat(view, request, own, under_id, None)
+
+
+def _own_effect(view: View, request: Claim) -> bytes:
+    """The effect a new call would be: the lowest number free; without an id, number zero is the key (2.7)."""
+    if request.tool_call_id is None:
+        return request.effect_id(0)
+    number = view.identical.lowest_free(request.numbered_within, request.attempt(view))
+    return request.effect_id(number)
+
+
+def _known(view: View, request: Claim, effect_id: bytes, matched: str) -> Step:
+    """The call has a record: replay it, wait for it, take it up again, or judge a hold anew."""
+    if effect_id not in view.effects:
+        return Step(Need((effect_id,)))
+    effect = view.effects[effect_id]
+    assert effect is not None
+    if view.now_ms is not None and effect.lapsed(view.now_ms):
+        return lapse(view, effect)
+    if effect.status is Status.AWAITING_APPROVAL:
+        return _held_again(view, request, effect)
+    if effect.status is Status.EXECUTING:
+        check_move(effect.status, Move.CLAIM, effect.status)
+        if effect.tokens[-1] == request.token:
+            return Step(Granted(effect))
+        return Step(Wait(effect_id, request.repeat_of), bind(view, request, effect))
+    if effect.status is Status.INDETERMINATE and effect.mode is Mode.SAFE_TO_RETRY:
+        return take_up(view, request, effect, matched)
+    check_move(effect.status, Move.CLAIM, effect.status)
+    return Step(Replay(effect, matched), bind(view, request, effect))
+
+
+def _reused(view: View, request: Claim, effect_id: bytes) -> Step:
+    """2.2: name the fields that differ, never the other call's values or result."""
+    if effect_id not in view.effects:
+        return Step(Need((effect_id,)))
+    effect = view.effects[effect_id]
+    assert effect is not None
+    fields = identity.differing_fields(identity.field_digests(request.arguments.value), effect.fields)
+    named = tuple(f"/arguments/{name}" for name in fields)
+    if effect.target != request.target:
+        named = ("/tool", *named)
+    return Step(
+        Refused(
+            "tool_call_id_reused",
+            "this tool_call_id was given to another call in this conversation; send a fresh id, "
+            "or state turn and step if your runtime's ids recur",
+            named,
+        )
+    )
+
+
+def _held_again(view: View, request: Claim, effect: Effect) -> Step:
+    """A hold is judged anew at each request (4.9); it ends when its first failed or vanished."""
+    if request.refusal is not None:
+        return Step(request.refusal)
+    return judge_repeat(view, request, effect.effect_id, effect.repeat_of, effect)

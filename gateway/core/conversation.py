@@ -1,0 +1,182 @@
+"""What one conversation remembers: which id named what, identical effects, occurrences, turns.
+
+A `View` is everything that one decision reads; `Writes` is everything that it changes. The ledger applies
+writes only if nothing in the view has changed since (4.15): checking one record while the rule read two lets
+two ids in one model reply place two orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import msgspec
+
+from gateway.core.identity import Place
+from gateway.core.record import UNENDING, Effect, Status
+
+MAX_ALIASES: Final = 1_000
+"""Ids that one effect may answer to; a bound for 9.4."""
+
+
+class Binding(msgspec.Struct, frozen=True, array_like=True):
+    """One call that an id named: its effect, what it was and where (2.3)."""
+
+    effect: bytes
+    fingerprint: bytes
+    turn: str | None
+    step: int | None
+    attempt: int | None
+    open: bool
+
+    @property
+    def place(self) -> Place:
+        return Place(self.turn, self.step, self.attempt)
+
+
+class CallSlot(msgspec.Struct, frozen=True, array_like=True):
+    """All calls that one id named, oldest first."""
+
+    bindings: tuple[Binding, ...] = ()
+
+    def without(self, effect: bytes) -> CallSlot:
+        return CallSlot(tuple(b for b in self.bindings if b.effect != effect))
+
+
+class Known(msgspec.Struct, frozen=True, array_like=True):
+    """One of the identical effects: enough of it to judge a repeat (4.9) without reading its record.
+
+    `at` is when it was last held, claimed or settled (ms, ledger's clock; None: as of this write).
+    """
+
+    effect: bytes
+    turn: str | None
+    status: Status
+    at: int | None
+    was_unknown: bool
+
+
+class Taken(msgspec.Struct, frozen=True, array_like=True):
+    """An occurrence number in use: (turn or the id standing for it, attempt) -> number (2.4)."""
+
+    place: str
+    attempt: int
+    number: int
+    effect: bytes
+
+
+class PrintSlot(msgspec.Struct, frozen=True, array_like=True):
+    """The effects of one fingerprint in a conversation, in the order they came, and their occurrences."""
+
+    known: tuple[Known, ...] = ()
+    taken: tuple[Taken, ...] = ()
+
+    def lowest_free(self, place: str, attempt: int) -> int:
+        """The lowest occurrence number not taken in that attempt (2.4)."""
+        used = {t.number for t in self.taken if t.place == place and t.attempt == attempt}
+        number = 0
+        while number in used:
+            number += 1
+        return number
+
+    def takes(self, effect: bytes, place: str, attempt: int) -> bool:
+        return any(t.effect == effect and t.place == place and t.attempt == attempt for t in self.taken)
+
+    def take(self, effect: bytes, place: str, attempt: int, number: int | None = None) -> PrintSlot:
+        """With an occurrence taken: `number`, or the lowest free."""
+        chosen = self.lowest_free(place, attempt) if number is None else number
+        return PrintSlot(self.known, (*self.taken, Taken(place, attempt, chosen, effect)))
+
+    def with_known(self, effect: Effect) -> PrintSlot:
+        """With this effect's entry as the record now is; a write of it counts as its latest moment."""
+        entry = Known(effect.effect_id, effect.turn, effect.status, None, effect.was_unknown)
+        others = [k for k in self.known if k.effect != effect.effect_id]
+        found = [place for place, k in enumerate(self.known) if k.effect == effect.effect_id]
+        others.insert(found[0] if found else len(others), entry)
+        return PrintSlot(tuple(others), self.taken)
+
+    def without(self, effect: bytes) -> PrintSlot:
+        """With the effect, and every number it took, free again (2.4)."""
+        return PrintSlot(
+            tuple(k for k in self.known if k.effect != effect),
+            tuple(t for t in self.taken if t.effect != effect),
+        )
+
+    def live_at(self, now_ms: int, retention_ms: int) -> PrintSlot:
+        """Without what the retention time has ended (4.13)."""
+        gone = {
+            k.effect
+            for k in self.known
+            if k.status not in UNENDING and k.at is not None and now_ms - k.at >= retention_ms
+        }
+        if not gone:
+            return self
+        return PrintSlot(
+            tuple(k for k in self.known if k.effect not in gone),
+            tuple(t for t in self.taken if t.effect not in gone),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which part of the ledger a decision reads."""
+
+    conversation: bytes
+    fingerprint: bytes
+    slots: tuple[bytes, ...] = ()
+    effects: tuple[bytes, ...] = ()
+    turn: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What was read there. `versions` is the ledger's own, opaque here; `now_ms` is None before any read."""
+
+    now_ms: int | None = None
+    slots: Mapping[bytes, CallSlot] = field(default_factory=dict)
+    identical: PrintSlot = field(default_factory=PrintSlot)
+    effects: Mapping[bytes, Effect | None] = field(default_factory=dict)
+    highest_attempt: int = 0
+    live: int = 0
+    versions: Mapping[tuple[str, bytes], bytes] = field(default_factory=dict)
+
+    def slot(self, digest: bytes) -> CallSlot:
+        return self.slots.get(digest, CallSlot())
+
+    def bounded(self, retention_ms: int) -> View:
+        """Without identical effects that the retention time has ended."""
+        if self.now_ms is None:
+            return self
+        return replace(self, identical=self.identical.live_at(self.now_ms, retention_ms))
+
+
+def assumed_empty(where: Where) -> View:
+    """What the first try takes for granted: nothing is there yet, so that a new call is one round trip."""
+    return View(effects=dict.fromkeys(where.effects))
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the event log (7.6); the ledger adds its sequence number and its time."""
+
+    type: str
+    effect_id: bytes | None = None
+    data: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """What a decision changes, all or nothing. An effect of None is removed.
+
+    `admits` names an effect that the conversation gets anew (its bound, 4.13, is checked by the ledger);
+    `keep_ms` is how long settled things stay.
+    """
+
+    effects: Mapping[bytes, Effect | None] = field(default_factory=dict)
+    slots: Mapping[bytes, CallSlot] = field(default_factory=dict)
+    identical: PrintSlot | None = None
+    attempt_seen: int | None = None
+    admits: bytes | None = None
+    events: tuple[Event, ...] = ()
+    keep_ms: int = 0

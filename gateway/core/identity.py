@@ -1,0 +1,250 @@
+"""Who a call is: canonical arguments, fingerprint, effect id and the scope rule (promises 2.1 to 2.10).
+
+Pure. Golden vectors in `tests/vectors/identity.json` pin every byte: a change here is a change of every key
+in every ledger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol, TypeVar
+
+from gateway.core.strict_json import Json, JsonRefused, Number, dumps, parse
+
+MAX_ID_BYTES: Final = 1_024
+"""The longest id (2.8)."""
+
+
+class Scope(StrEnum):
+    """What a `tool_call_id` names a call within (2.3)."""
+
+    AUTO = "auto"
+    CONVERSATION = "conversation"
+    TURN = "turn"
+    STEP = "step"
+
+
+class Kind(StrEnum):
+    """What an effect is (section 1)."""
+
+    TOOL_CALL = "tool_call"
+    LLM_CALL = "llm_call"
+    LOCAL = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a conversation a request says it stands; None is left out, and what is left out does not differ."""
+
+    turn: str | None = None
+    step: int | None = None
+    attempt: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Accepted arguments (2.9): the object, its text as sent (2.10, for the merchant) and its canonical bytes."""
+
+    value: dict[str, Json]
+    text: str
+    canonical: bytes
+
+
+def read_arguments(sent: Json) -> Arguments:
+    """Accept an object, a JSON text holding one (peeled at most twice), or empty text meaning `{}` (2.9).
+
+    Raises JsonRefused for anything else; nothing is repaired.
+    """
+    value = sent
+    if isinstance(value, str):
+        value = {} if not value.strip() else parse(value)
+        if isinstance(value, str):
+            value = parse(value)
+    if not isinstance(value, dict):
+        raise JsonRefused(f"must be an object or a JSON text holding one, not {_named(value)}")
+    return Arguments(value, dumps(value), dumps(value, canonical=True).encode())
+
+
+def fingerprint(kind: Kind, target: str, canonical: bytes) -> bytes:
+    """SHA-256 of kind, target and canonical arguments (section 1): what makes two calls identical."""
+    return _digest(b"oncegate.fingerprint.1", kind.encode(), target.encode(), canonical)
+
+
+def effect_id(
+    company: str,
+    conversation: str,
+    turn: str | None,
+    tool_call_id: str | None,
+    kind: Kind,
+    target: str,
+    canonical: bytes,
+    occurrence: int,
+) -> bytes:
+    """The 32 bytes whose hex form is the `effect_id` and the merchant's `Idempotency-Key` (2.4).
+
+    Without a turn, `tool_call_id` stands for it; a leading letter keeps a turn named like an id apart from it.
+    """
+    return _digest(
+        b"oncegate.effect.1",
+        company.encode(),
+        conversation.encode(),
+        place_of(turn, tool_call_id).encode(),
+        kind.encode(),
+        target.encode(),
+        hashlib.sha256(canonical).digest(),
+        str(occurrence).encode(),
+    )
+
+
+def place_of(turn: str | None, tool_call_id: str | None) -> str:
+    """What occurrences are numbered within: the turn or, without one, the id that stands for it (2.4)."""
+    if turn is not None:
+        return "t" + turn
+    if tool_call_id is None:
+        raise ValueError("neither a turn nor a tool_call_id")
+    return "i" + tool_call_id
+
+
+def conversation_digest(company: str, conversation: str) -> bytes:
+    """16 bytes naming a conversation in the ledger."""
+    return _digest(b"oncegate.conversation.1", company.encode(), conversation.encode())[:16]
+
+
+def call_digest(company: str, conversation: str, tool_call_id: str, scope: Scope, place: Place) -> bytes:
+    """16 bytes naming what one id stands for (2.1), qualified by turn and step as the scope says (2.3).
+
+    Raises ValueError where the scope needs a turn or step that is left out.
+    """
+    parts = [company.encode(), conversation.encode(), tool_call_id.encode()]
+    if scope in (Scope.TURN, Scope.STEP):
+        if place.turn is None or (scope is Scope.STEP and place.step is None):
+            raise ValueError(f"call_id_scope {scope} needs turn{' and step' if scope is Scope.STEP else ''}")
+        parts.append(place.turn.encode())
+    if scope is Scope.STEP:
+        parts.append(str(place.step).encode())
+    return _digest(b"oncegate.call.1", scope_family(scope).encode(), *parts)[:16]
+
+
+def scope_family(scope: Scope) -> str:
+    """`auto` and `conversation` share their keys, so that changing between them loses no call."""
+    return "" if scope in (Scope.AUTO, Scope.CONVERSATION) else scope
+
+
+class Bound(Protocol):
+    """One call that an id was given to before."""
+
+    @property
+    def fingerprint(self) -> bytes: ...
+    @property
+    def place(self) -> Place: ...
+
+
+B = TypeVar("B", bound=Bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """The same call (2.1)."""
+
+    bound: Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Reused:
+    """The id of another call (2.2)."""
+
+    bound: Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """The same work under the same id, in another stated turn or step (2.3): repeats, by 4.9."""
+
+    bounds: tuple[Bound, ...]
+
+
+def match(bounds: Sequence[B], print_: bytes, place: Place, scope: Scope) -> Same | Reused | Repeats | None:
+    """The scope rule (2.3): the same call first (the latest, if several), then 2.2, then a repeat; else new."""
+    repeats: list[Bound] = []
+    reused: Bound | None = None
+    for bound in reversed(bounds):
+        if bound.fingerprint == print_:
+            if scope is not Scope.AUTO or not _elsewhere(bound.place, place):
+                return Same(bound)
+            repeats.append(bound)
+        elif reused is None and (scope is not Scope.AUTO or not _states_another(bound.place, place)):
+            reused = bound
+    if reused is not None:
+        return Reused(reused)
+    return Repeats(tuple(repeats)) if repeats else None
+
+
+def _states_another(a: Place, b: Place) -> bool:
+    """Both state turns, or steps, that differ."""
+    return _differ(a.turn, b.turn) or _differ(a.step, b.step)
+
+
+def _elsewhere(a: Place, b: Place) -> bool:
+    """Another stated turn, or step of the same attempt: a re-run may reach the same call at another step."""
+    return _differ(a.turn, b.turn) or (_differ(a.step, b.step) and not _differ(a.attempt, b.attempt))
+
+
+def _differ(a: object, b: object) -> bool:
+    return a is not None and b is not None and a != b
+
+
+def field_digests(arguments: Mapping[str, Json], limit: int = 64) -> dict[str, bytes]:
+    """A few bytes a top-level field, enough to name what differs (2.2) without keeping or showing a value."""
+    return {
+        name: _digest(b"oncegate.field.1", dumps(arguments[name], canonical=True).encode())[:6]
+        for name in sorted(arguments)[:limit]
+    }
+
+
+def differing_fields(ours: Mapping[str, bytes], theirs: Mapping[str, bytes]) -> list[str]:
+    """The names of top-level fields that one lacks or that differ, sorted."""
+    return sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
+
+
+def check_id(value: object) -> str:
+    """An id is a string of 1 to 1,024 bytes, compared byte for byte (2.8). Raises ValueError saying what it is."""
+    if not isinstance(value, str):
+        raise ValueError(f"must be a string, not {_named(value)}")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise ValueError("holds half of a surrogate pair") from None
+    if not 0 < size <= MAX_ID_BYTES:
+        raise ValueError(f"must have 1 to {MAX_ID_BYTES:,} bytes, not {size:,}")
+    return value
+
+
+def _digest(*parts: bytes) -> bytes:
+    sha = hashlib.sha256()
+    for part in _prefixed(parts):
+        sha.update(part)
+    return sha.digest()
+
+
+def _prefixed(parts: Iterable[bytes]) -> Iterable[bytes]:
+    # Without the lengths, "ab"+"c" and "a"+"bc" would be one call.
+    for part in parts:
+        yield len(part).to_bytes(8, "big")
+        yield part
+
+
+def _named(value: object) -> str:
+    if value is None:
+        return "null"
+    names = {
+        bool: "a boolean",
+        str: "a text",
+        list: "an array",
+        dict: "an object",
+        int: "a number",
+        Number: "a number",
+    }
+    return names.get(type(value), type(value).__name__)

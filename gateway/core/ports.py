@@ -1,0 +1,100 @@
+"""What the service asks of the world. Adapters implement these; tests hand in their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.core.conversation import Event, View, Where, Writes
+from gateway.core.record import Effect
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """`applied`: everything was written, and `view` is what now stands; else nothing was, and `view` is why."""
+
+    applied: bool
+    view: View
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """An event as the log keeps it: its number in the conversation, from 1, and its time (ms, ledger's clock)."""
+
+    seq: int
+    at_ms: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some effects, and the cursor that goes on from there (None: no more)."""
+
+    effects: tuple[Effect, ...]
+    cursor: str | None
+
+
+class Ledger(Protocol):
+    """Compare and swap over one conversation (4.15). Every method raises LedgerUnavailable; an error never reads
+    as "nothing is there"."""
+
+    async def read(self, where: Where) -> View:
+        """What stands there, with the ledger's time."""
+        ...
+
+    async def swap(self, where: Where, view: View, writes: Writes) -> Swap:
+        """Write all of `writes` if nothing in `view` has changed, else nothing."""
+        ...
+
+    async def append(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> None:
+        """Add events that belong to no change of a record."""
+        ...
+
+    async def events(self, conversation: bytes, after: int, limit: int) -> list[LoggedEvent]:
+        """Events numbered above `after`, oldest first."""
+        ...
+
+    async def due(self, limit: int) -> list[Effect]:
+        """Effects still executing whose lease has lapsed, over all conversations; a bounded look."""
+        ...
+
+    async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
+        """A company's indeterminate effects."""
+        ...
+
+    async def ready(self) -> None:
+        """Returns if a claim could be written now."""
+        ...
+
+
+class Clock(Protocol):
+    """Time, handed in. `monotonic` for durations and leases, `wall_ms` for what people and merchants read."""
+
+    def monotonic(self) -> float: ...
+    def wall_ms(self) -> int: ...
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class Randomness(Protocol):
+    """Where tokens come from."""
+
+    def token(self) -> bytes:
+        """16 bytes nobody can guess."""
+        ...
+
+
+class Documents(Protocol):
+    """Small named JSON documents that change seldom: companies, tools, keys, secrets."""
+
+    async def load(self) -> dict[str, bytes]:
+        """All of them, by name."""
+        ...
+
+    async def version(self) -> int:
+        """A number that grows with every change."""
+        ...
+
+    async def change(self, name: str, content: bytes | None, expected: bytes | None) -> bool:
+        """Write (None: remove) if what stands is still `expected`; False if it is not."""
+        ...

@@ -1,0 +1,170 @@
+"""One effect's record and the moves it may make (promise 4.1).
+
+`TRANSITIONS` is the only place that says which status may follow which; `moved` is the only way to change a
+status, and refuses what the table lacks. Times are milliseconds of the ledger's clock; a time of None means
+"as of this write", which the ledger stamps, since the first write of a call is sent before any clock was read.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from gateway.core.identity import Kind, Place
+
+FORMAT: Final = 1
+"""Version of the stored form; a newer gateway reads older ones (4.13)."""
+
+
+class Status(StrEnum):
+    """Where an effect stands (section 1). ABSENT is a mark left by a withdrawal or a resolved absence."""
+
+    ABSENT = "absent"
+    AWAITING_APPROVAL = "awaiting_approval"
+    EXECUTING = "executing"
+    INDETERMINATE = "indeterminate"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    DENIED = "denied"
+
+
+class Move(StrEnum):
+    """What may happen to an effect; the columns of the table in 4.1."""
+
+    CLAIM = "claim"
+    SETTLE = "settle"
+    RELEASE = "release"
+    LOST = "lost"
+    GRANT = "grant"
+    REFUSE = "refuse"
+    EXPIRE = "expire"
+    RESOLVE = "resolve"
+
+
+class Mode(StrEnum):
+    """What may be done about an unknown outcome (4.6)."""
+
+    AT_MOST_ONCE = "at_most_once"
+    SAFE_TO_RETRY = "safe_to_retry"
+
+
+S, M = Status, Move
+
+TRANSITIONS: Final[dict[Status, dict[Move, frozenset[Status]]]] = {
+    S.ABSENT: {
+        M.CLAIM: frozenset({S.EXECUTING, S.AWAITING_APPROVAL}),
+        M.SETTLE: frozenset({S.SUCCEEDED}),
+    },
+    S.AWAITING_APPROVAL: {
+        M.CLAIM: frozenset({S.AWAITING_APPROVAL, S.EXECUTING}),
+        M.GRANT: frozenset({S.EXECUTING, S.AWAITING_APPROVAL}),
+        M.REFUSE: frozenset({S.DENIED}),
+        M.EXPIRE: frozenset({S.DENIED}),
+    },
+    S.EXECUTING: {
+        M.CLAIM: frozenset({S.EXECUTING}),
+        M.SETTLE: frozenset({S.SUCCEEDED, S.FAILED}),
+        M.RELEASE: frozenset({S.ABSENT, S.INDETERMINATE}),
+        M.LOST: frozenset({S.INDETERMINATE}),
+    },
+    S.INDETERMINATE: {
+        M.CLAIM: frozenset({S.INDETERMINATE, S.EXECUTING}),
+        M.SETTLE: frozenset({S.SUCCEEDED, S.FAILED}),
+        M.RELEASE: frozenset({S.ABSENT}),
+        M.RESOLVE: frozenset({S.SUCCEEDED, S.FAILED, S.ABSENT}),
+    },
+    S.SUCCEEDED: {M.CLAIM: frozenset({S.SUCCEEDED}), M.SETTLE: frozenset({S.SUCCEEDED})},
+    S.FAILED: {M.CLAIM: frozenset({S.FAILED}), M.SETTLE: frozenset({S.FAILED})},
+    S.DENIED: {M.CLAIM: frozenset({S.DENIED}), M.SETTLE: frozenset({S.DENIED})},
+}
+
+SETTLED: Final = frozenset({S.SUCCEEDED, S.FAILED, S.DENIED})
+"""Statuses that replay and end after the retention time (4.13)."""
+
+UNENDING: Final = frozenset({S.EXECUTING, S.INDETERMINATE})
+"""Statuses that no retention time ends (4.13)."""
+
+
+class ImpossibleMove(Exception):
+    """A move that the table in 4.1 lacks: a fault in the gateway, never of a caller."""
+
+
+class Fault(msgspec.Struct, frozen=True, array_like=True):
+    """Why an effect has no result to show: `{"code", "message", "details"?}`; details is raw JSON text."""
+
+    code: str
+    message: str
+    details: bytes | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True, array_like=True):
+    """How an effect ended: succeeded with raw JSON text (or dropped, 4.12), failed or denied with a fault."""
+
+    status: Status
+    result: bytes | None = None
+    dropped: bool = False
+    fault: Fault | None = None
+
+
+class Effect(msgspec.Struct, frozen=True, array_like=True):
+    """The record. What the first claim fixed (mode to verdict, 4.6) stays, whatever is registered later."""
+
+    format: int
+    effect_id: bytes
+    company: str
+    conversation: str
+    kind: Kind
+    target: str
+    fingerprint: bytes
+    tool_call_id: str | None
+    turn: str | None
+    step: int | None
+    attempt: int
+    occurrence: int
+    fields: dict[str, bytes]
+    mode: Mode
+    tool_version: int
+    endpoint: str
+    status: Status
+    tokens: tuple[bytes, ...] = ()
+    lease_ms: int = 0
+    first_at: int | None = None
+    claimed_at: int | None = None
+    settled_at: int | None = None
+    was_unknown: bool = False
+    slots: tuple[bytes, ...] = ()
+    repeat_of: tuple[bytes, ...] = ()
+    outcome: Outcome | None = None
+    settled_by: bytes = b""
+
+    @property
+    def hex(self) -> str:
+        """The `effect_id` as the wire shows it: 64 hex digits."""
+        return self.effect_id.hex()
+
+    @property
+    def place(self) -> Place:
+        """Where the first request stood."""
+        return Place(self.turn, self.step, self.attempt if self.turn is not None else None)
+
+    def lapsed(self, now_ms: int) -> bool:
+        """Executing, and its lease is over by the ledger's clock (4.5)."""
+        return (
+            self.status is Status.EXECUTING
+            and self.claimed_at is not None
+            and now_ms >= self.claimed_at + self.lease_ms
+        )
+
+
+def moved(effect: Effect, move: Move, to: Status, **changes: object) -> Effect:
+    """The effect after `move`. Raises ImpossibleMove where TRANSITIONS has no such cell."""
+    check_move(effect.status, move, to)
+    return msgspec.structs.replace(effect, status=to, **changes)
+
+
+def check_move(before: Status, move: Move, after: Status) -> None:
+    """Raises ImpossibleMove unless the table in 4.1 lets `move` lead from `before` to `after`."""
+    if after not in TRANSITIONS[before].get(move, frozenset()):
+        raise ImpossibleMove(f"{before} does not become {after} by {move}")

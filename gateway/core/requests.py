@@ -1,0 +1,147 @@
+"""What may be asked of an effect: the inputs of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from gateway.core import identity
+from gateway.core.conversation import View, Where
+from gateway.core.decisions import Denied, Refused
+from gateway.core.identity import Arguments, Kind, Place, Scope
+from gateway.core.record import Effect, Mode, Outcome
+
+
+class OnRepeat(StrEnum):
+    """What a tool does with a repeat of a success (4.9)."""
+
+    HOLD = "hold"
+    REPLAY = "replay"
+    RUN = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a new effect is claimed under: fixed in its record, but for `on_repeat` (4.6)."""
+
+    mode: Mode
+    on_repeat: OnRepeat
+    lease_ms: int
+    tool_version: int
+    endpoint: str
+    repeat_window_ms: int
+    retention_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A request to run an effect. `refusal` is what it gets should it be new (4.10)."""
+
+    company: str
+    conversation: str
+    tool_call_id: str | None
+    kind: Kind
+    target: str
+    arguments: Arguments
+    fingerprint: bytes
+    place: Place
+    scope: Scope
+    terms: Terms
+    token: bytes
+    refusal: Denied | Refused | None = None
+    repeat_of: frozenset[bytes] = frozenset()
+
+    @property
+    def slot(self) -> bytes | None:
+        """The ledger's name for the id (2.1), None without one (2.7)."""
+        if self.tool_call_id is None:
+            return None
+        return identity.call_digest(self.company, self.conversation, self.tool_call_id, self.scope, self.place)
+
+    @property
+    def numbered_within(self) -> str:
+        return identity.place_of(self.place.turn, self.tool_call_id)
+
+    def effect_id(self, occurrence: int) -> bytes:
+        return identity.effect_id(
+            self.company,
+            self.conversation,
+            self.place.turn,
+            self.tool_call_id,
+            self.kind,
+            self.target,
+            self.arguments.canonical,
+            occurrence,
+        )
+
+    def where(self, effects: Iterable[bytes] = ()) -> Where:
+        """What to read: the id's slot, the fingerprint's, the likeliest record and those that were asked for."""
+        slot = self.slot
+        return Where(
+            conversation=identity.conversation_digest(self.company, self.conversation),
+            fingerprint=self.fingerprint,
+            slots=() if slot is None else (slot,),
+            effects=tuple(dict.fromkeys((self.effect_id(0), *effects))),
+            turn=self.place.turn,
+        )
+
+    def attempt(self, view: View) -> int:
+        """As stated; left out: the highest seen in its turn, else 1 (section 1)."""
+        return self.place.attempt or view.highest_attempt or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """The holder of `token` saw how the effect ended."""
+
+    effect_id: bytes
+    token: bytes
+    outcome: Outcome
+    keep_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The holder of `token` proved that nothing was sent."""
+
+    effect_id: bytes
+    token: bytes
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """The outcome is unknown: the holder of `token` saw so, or (None) the lease lapsed."""
+
+    effect_id: bytes
+    token: bytes | None
+    reason: str
+    excerpt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolve:
+    """Someone with the right to do so says how an unknown outcome ended; an outcome of None: it never happened."""
+
+    effect_id: bytes
+    outcome: Outcome | None
+    by: str
+    note: str
+    keep_ms: int
+
+
+End: TypeAlias = Settle | Release | Lose | Resolve
+
+
+
+
+def where_of(effect: Effect) -> Where:
+    """What an end reads: the record, the slots of its ids and of its fingerprint."""
+    return Where(
+        conversation=identity.conversation_digest(effect.company, effect.conversation),
+        fingerprint=effect.fingerprint,
+        slots=effect.slots,
+        effects=(effect.effect_id,),
+    )

@@ -1,0 +1,153 @@
+"""How a claim ends: settle, release, lost and resolve (promises 4.1, 4.3, 4.4, 5.5). Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gateway.core.conversation import CallSlot, Event, View, Writes
+from gateway.core.decisions import Conflicting, Gone, Late, Need, Settled, Step
+from gateway.core.granting import lost
+from gateway.core.record import SETTLED, Effect, Mode, Move, Outcome, Status, moved
+from gateway.core.requests import End, Lose, Release, Resolve, Settle
+
+
+def end(view: View, request: End) -> Step:
+    """Judge one end against one view."""
+    effect = view.effects.get(request.effect_id)
+    if effect is None:
+        # A release that is repeated finds nothing, and is done; an outcome finds nothing to settle.
+        return Step(Gone() if isinstance(request, Release) else Late(None))
+    unread = tuple(slot for slot in effect.slots if slot not in view.slots)
+    if unread:
+        return Step(Need(slots=unread))
+    match request:
+        case Settle():
+            return _settle(view, effect, request)
+        case Release():
+            return _release(view, effect, request)
+        case Lose():
+            return _lose(view, effect, request)
+        case Resolve():
+            return _resolve(view, effect, request)
+
+
+def _settle(view: View, effect: Effect, request: Settle) -> Step:
+    current = bool(effect.tokens) and effect.tokens[-1] == request.token
+    issued = request.token in effect.tokens
+    success = request.outcome.status is Status.SUCCEEDED
+    if effect.status in SETTLED:
+        if effect.settled_by == request.token and effect.outcome == request.outcome:
+            return Step(Settled(effect))
+        return _conflict(effect, request) if success and issued else Step(Late(effect))
+    if effect.status is Status.EXECUTING and current:
+        return _settled(view, effect, request.outcome, request.token, request.keep_ms, {})
+    late_truth = {
+        Status.EXECUTING: effect.mode is Mode.SAFE_TO_RETRY,
+        Status.INDETERMINATE: True,
+        Status.ABSENT: True,
+    }
+    if success and issued:
+        if late_truth.get(effect.status, False):
+            step = _settled(view, effect, request.outcome, request.token, request.keep_ms, {"late": True})
+            return Step(step.decision, step.writes, alarm=effect.status is Status.ABSENT)
+        return _conflict(effect, request)
+    return Step(Late(effect))
+
+
+def _conflict(effect: Effect, request: Settle) -> Step:
+    event = Event("effect.conflict", effect.effect_id, {"stands": effect.status.value, "came": "succeeded"})
+    return Step(Conflicting(effect), Writes(events=(event,), keep_ms=request.keep_ms), alarm=True)
+
+
+def _settled(view: View, effect: Effect, outcome: Outcome, token: bytes, keep_ms: int, said: dict[str, object]) -> Step:
+    after = moved(effect, Move.SETTLE, outcome.status, outcome=outcome, settled_by=token, settled_at=None)
+    data = dict(said)
+    if outcome.fault is not None:
+        data["code"] = outcome.fault.code
+    if outcome.dropped:
+        data["result_dropped"] = True
+    event = Event(f"effect.{outcome.status.value}", effect.effect_id, data)
+    return Step(Settled(after), _ended(view, after, keep_ms, event))
+
+
+def _ended(view: View, after: Effect, keep_ms: int, *events: Event) -> Writes:
+    closed = {
+        slot: CallSlot(
+            tuple(
+                msgspec.structs.replace(b, open=False) if b.effect == after.effect_id else b
+                for b in view.slot(slot).bindings
+            )
+        )
+        for slot in after.slots
+    }
+    return Writes(
+        effects={after.effect_id: after},
+        slots=closed,
+        identical=view.identical.with_known(after),
+        events=events,
+        keep_ms=keep_ms,
+    )
+
+
+def _release(view: View, effect: Effect, request: Release) -> Step:
+    if effect.status is Status.EXECUTING and effect.tokens[-1] == request.token:
+        if effect.was_unknown:
+            after = moved(effect, Move.RELEASE, Status.INDETERMINATE)
+            event = Event("effect.indeterminate", effect.effect_id, {"reason": request.reason})
+            writes = Writes(
+                effects={effect.effect_id: after},
+                identical=view.identical.with_known(after),
+                events=(event,),
+            )
+            return Step(Late(after), writes)
+        moved(effect, Move.RELEASE, Status.ABSENT)
+        return Step(Gone(), _vanished(view, effect, None, 0, _released(effect, request)))
+    if effect.status is Status.INDETERMINATE and effect.tokens == (request.token,):
+        moved(effect, Move.RELEASE, Status.ABSENT)
+        return Step(Gone(), _vanished(view, effect, None, 0, _released(effect, request)))
+    if effect.status is Status.ABSENT:
+        return Step(Gone())
+    return Step(Late(effect))
+
+
+def _released(effect: Effect, request: Release) -> Event:
+    return Event("effect.released", effect.effect_id, {"reason": request.reason})
+
+
+def _vanished(view: View, effect: Effect, mark: Effect | None, keep_ms: int, *events: Event) -> Writes:
+    """The effect, its number and its aliases are free again, all new when they come (2.4)."""
+    return Writes(
+        effects={effect.effect_id: mark},
+        slots={slot: view.slot(slot).without(effect.effect_id) for slot in effect.slots},
+        identical=view.identical.without(effect.effect_id),
+        events=events,
+        keep_ms=keep_ms,
+    )
+
+
+def _lose(view: View, effect: Effect, request: Lose) -> Step:
+    ours = request.token is not None and effect.tokens[-1:] == (request.token,)
+    lapsed = request.token is None and view.now_ms is not None and effect.lapsed(view.now_ms)
+    if effect.status is Status.EXECUTING and (ours or lapsed):
+        writes = lost(view, effect, request.reason, request.excerpt)
+        after = writes.effects[effect.effect_id]
+        return Step(Late(after), writes)
+    return Step(Late(effect))
+
+
+def _resolve(view: View, effect: Effect, request: Resolve) -> Step:
+    wanted = Status.ABSENT if request.outcome is None else request.outcome.status
+    if effect.status is not Status.INDETERMINATE:
+        same = effect.status is wanted and (request.outcome is None or effect.outcome == request.outcome)
+        return Step((Gone() if wanted is Status.ABSENT else Settled(effect)) if same else Late(effect))
+    told = Event(
+        "effect.resolved",
+        effect.effect_id,
+        {"outcome": wanted.value, "by": request.by, "note": request.note},
+    )
+    if request.outcome is None:
+        # The tokens stay behind as a mark: a success that one of them reports later raises the alarm (4.4).
+        mark = moved(effect, Move.RESOLVE, Status.ABSENT, slots=(), settled_at=None)
+        return Step(Gone(), _vanished(view, effect, mark, request.keep_ms, told))
+    after = moved(effect, Move.RESOLVE, wanted, outcome=request.outcome, settled_at=None)
+    return Step(Settled(after), _ended(view, after, request.keep_ms, told))

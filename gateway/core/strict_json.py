@@ -1,0 +1,215 @@
+"""JSON as promises 2.9 and 2.10 want it: exact numbers, no repeated keys, nothing repaired.
+
+A parsed document is made of dict, list, str, bool, None, int and `Number`. A `Number` is every literal that
+a Python int would not give back digit for digit (`1.0`, `1e0`, `-0`); it keeps its text, so that the merchant
+receives what the caller wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from json.encoder import encode_basestring
+from typing import Any, Final, TypeAlias
+
+MAX_DEPTH: Final = 64
+MAX_DIGITS: Final = 1_000
+
+Json: TypeAlias = Any
+"""dict[str, Json] | list[Json] | str | bool | None | int | Number"""
+
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?")
+
+
+class JsonRefused(ValueError):
+    """The text is not acceptable JSON; the message says why, in words fit for an answer (promise 2.9)."""
+
+
+class Number:
+    """A number literal kept as written. `canonical` is its exact decimal value, one text a value (2.10)."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return f"Number({self.text})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Number) and self.canonical() == other.canonical()
+
+    def __hash__(self) -> int:
+        return hash(self.canonical())
+
+    def canonical(self) -> str:
+        """Integer values as plain digits, others as `<digits>e<exponent>` without trailing zeros."""
+        found = _NUMBER.fullmatch(self.text)
+        assert found is not None
+        sign, whole, fraction, exponent = found.groups()
+        digits = (whole + (fraction or "")).lstrip("0")
+        power = int(exponent or 0) - len(fraction or "")
+        stripped = digits.rstrip("0")
+        if not stripped:
+            return "0"
+        power += len(digits) - len(stripped)
+        if power >= 0:
+            return sign + stripped + "0" * power
+        return f"{sign}{stripped}e{power}"
+
+
+def parse(text: str, *, max_depth: int = MAX_DEPTH) -> Json:
+    """Parse one JSON document.
+
+    Raises JsonRefused for malformed or truncated text, repeated keys at any depth, NaN and Infinity and what
+    overflows to them, lone surrogates, nesting over `max_depth`, and numbers over 1,000 digits.
+    """
+    if text.count("[") + text.count("{") > max_depth and _depth(text) > max_depth:
+        raise JsonRefused(f"nested deeper than {max_depth} levels")
+    try:
+        value = json.loads(
+            text,
+            parse_int=_integer,
+            parse_float=_decimal,
+            parse_constant=_constant,
+            object_pairs_hook=_object,
+        )
+    except json.JSONDecodeError as broken:
+        if broken.pos >= len(text.rstrip()) or broken.msg.startswith("Unterminated string"):
+            raise JsonRefused("malformed JSON: the text looks truncated") from None
+        raise JsonRefused(f"malformed JSON: {broken.msg} at character {broken.pos}") from None
+    except RecursionError:
+        raise JsonRefused(f"nested deeper than {max_depth} levels") from None
+    if _SURROGATE_ESCAPE.search(text) or not text.isascii():
+        _refuse_surrogates(value)
+    return value
+
+
+def parse_bytes(data: bytes, *, max_depth: int = MAX_DEPTH) -> Json:
+    """`parse` for bytes, which must be UTF-8. Raises JsonRefused."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as broken:
+        raise JsonRefused(f"not UTF-8 at byte {broken.start}") from None
+    return parse(text, max_depth=max_depth)
+
+
+def dumps(value: Json, *, canonical: bool = False) -> str:
+    """Write a parsed document without white space: as sent, or canonical (keys sorted, exact decimals)."""
+    try:
+        # The C encoder has no hook for a number's text, so a document with any Number takes the slow way.
+        return (_canonical_encoder if canonical else _plain_encoder).encode(value)
+    except _HasNumber:
+        parts: list[str] = []
+        _write(value, parts.append, canonical)
+        return "".join(parts)
+
+
+def plain(value: Json) -> Json:
+    """The same document with each Number as an int or float: for schema checks, never for identity."""
+    if isinstance(value, Number):
+        canonical = value.canonical()
+        return float(value.text) if "e" in canonical else int(canonical)
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return value
+
+
+class _HasNumber(Exception):
+    pass
+
+
+def _has_number(_: object) -> Json:
+    raise _HasNumber
+
+
+_plain_encoder = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), default=_has_number)
+_canonical_encoder = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, separators=(",", ":"), default=_has_number, sort_keys=True
+)
+
+
+def _write(value: Json, out: Any, canonical: bool) -> None:
+    if isinstance(value, dict):
+        out("{")
+        items = sorted(value.items()) if canonical else list(value.items())
+        for place, (key, item) in enumerate(items):
+            out("," if place else "")
+            out(encode_basestring(key))
+            out(":")
+            _write(item, out, canonical)
+        out("}")
+    elif isinstance(value, list):
+        out("[")
+        for place, item in enumerate(value):
+            out("," if place else "")
+            _write(item, out, canonical)
+        out("]")
+    elif isinstance(value, Number):
+        out(value.canonical() if canonical else value.text)
+    else:
+        out(_plain_encoder.encode(value))
+
+
+def _integer(text: str) -> int | Number:
+    if len(text) > MAX_DIGITS and len(text.lstrip("-")) > MAX_DIGITS:
+        raise JsonRefused(f"a number has over {MAX_DIGITS:,} digits")
+    return Number(text) if text == "-0" else int(text)
+
+
+def _decimal(text: str) -> Number:
+    if len(text) > MAX_DIGITS:
+        raise JsonRefused(f"a number has over {MAX_DIGITS:,} digits")
+    if math.isinf(float(text)):
+        raise JsonRefused(f"the number {text[:40]} overflows to infinity")
+    number = Number(text)
+    # An exponent is free to write and dear to expand: without this, 1e-999999999 and its like would be
+    # kept as a number no one downstream can hold.
+    exponent = re.split("[eE]", text)[1:]
+    if exponent and len(exponent[0].lstrip("+-0")) > 6:
+        raise JsonRefused(f"the number {text[:40]} has an exponent out of range")
+    return number
+
+
+def _constant(name: str) -> Json:
+    raise JsonRefused(f"{name} is not a JSON number")
+
+
+def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise JsonRefused(f"the key {key[:80]!r} stands twice in one object")
+            seen.add(key)
+    return found
+
+
+def _depth(text: str) -> int:
+    deepest = level = 0
+    for sign in re.findall(r"[\[\]{}]", _STRING.sub("", text)):
+        level += 1 if sign in "[{" else -1
+        deepest = max(deepest, level)
+    return deepest
+
+
+def _refuse_surrogates(value: Json) -> None:
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            try:
+                item.encode()
+            except UnicodeEncodeError:
+                raise JsonRefused("a string holds half of a surrogate pair") from None
+        elif isinstance(item, dict):
+            todo.extend(item)
+            todo.extend(item.values())
+        elif isinstance(item, list):
+            todo.extend(item)

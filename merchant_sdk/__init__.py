@@ -1,0 +1,69 @@
+"""What a shop needs to do every call once: keys, `once`, signatures and an ASGI application.
+
+Standard library only. Start with `docs/merchants.md`.
+"""
+
+from __future__ import annotations
+
+from merchant_sdk.errors import (
+    AlreadyDone,
+    KeyConflict,
+    KeyInputError,
+    MalformedCall,
+    MerchantError,
+    Misuse,
+    MoneyError,
+    NoReply,
+    Refused,
+    ReplyBeforeCommit,
+    SecretError,
+    SignatureError,
+    StoreBusy,
+    TokenRefused,
+    TransactionMisuse,
+)
+from merchant_sdk.fingerprint import fingerprint
+from merchant_sdk.issued_token import issue_token, redeem
+from merchant_sdk.keys import CallKey, RequestKey
+from merchant_sdk.money import minor_units
+from merchant_sdk.once import Answer, Work, once
+from merchant_sdk.request_key import Line, request_key
+from merchant_sdk.shop import CallWork, Read, Shop
+from merchant_sdk.signing import Verified, sign, verify
+from merchant_sdk.stores.sqlite import SQLiteStore
+
+__all__ = [
+    "AlreadyDone",
+    "Answer",
+    "CallKey",
+    "CallWork",
+    "KeyConflict",
+    "KeyInputError",
+    "Line",
+    "MalformedCall",
+    "MerchantError",
+    "Misuse",
+    "MoneyError",
+    "NoReply",
+    "Read",
+    "Refused",
+    "ReplyBeforeCommit",
+    "RequestKey",
+    "SQLiteStore",
+    "SecretError",
+    "Shop",
+    "SignatureError",
+    "StoreBusy",
+    "TokenRefused",
+    "TransactionMisuse",
+    "Verified",
+    "Work",
+    "fingerprint",
+    "issue_token",
+    "minor_units",
+    "once",
+    "redeem",
+    "request_key",
+    "sign",
+    "verify",
+]

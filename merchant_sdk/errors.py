@@ -1,0 +1,125 @@
+"""Everything the SDK raises, grouped by who has to act.
+
+    MerchantError
+    ├─ SignatureError     the request was not signed by the gateway: answer 401
+    ├─ MalformedCall      signed, but not the gateway's wire: answer 400
+    ├─ Refused            a definite no, in words for the customer: nothing was done
+    │  ├─ KeyConflict     the same key, for something else
+    │  └─ TokenRefused    an issued token that cannot be redeemed
+    ├─ KeyInputError      a cart, buyer or amount that no key can be made of (also a ValueError)
+    │  └─ MoneyError
+    ├─ StoreBusy          the transaction never began: safe to send again
+    ├─ SecretError        a configured secret is unusable (also a ValueError)
+    └─ Misuse             the merchant's own code has to change; the work was rolled back
+       ├─ ReplyBeforeCommit
+       ├─ NoReply
+       ├─ AlreadyDone
+       └─ TransactionMisuse
+
+No message holds a secret, a signature or another customer's data.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+SignatureKind = Literal["missing", "duplicate", "malformed", "too_long", "wrong_scheme", "out_of_time", "no_match"]
+
+_SIGNATURE_TEXT: dict[SignatureKind, str] = {
+    "missing": "a signature header is missing",
+    "duplicate": "a signature header came twice",
+    "malformed": "a signature header is malformed",
+    "too_long": "a signature header is too long",
+    "wrong_scheme": "no signature of a known scheme",
+    "out_of_time": "the timestamp is outside the tolerance",
+    "no_match": "no signature matches",
+}
+
+# What the gateway reads as "the merchant refused" (semantics 5). 409 and 5xx would be read as "unknown",
+# 401, 403, 425 and 429 as "never executed": a refusal must be neither.
+REFUSAL_STATUSES = frozenset({400, 402, *range(404, 408), *range(410, 425), 426, 428, 431, 451})
+
+
+class MerchantError(Exception):
+    """Base of everything the SDK raises."""
+
+
+class SignatureError(MerchantError):
+    """The only error of `verify`. `kind` says why, for the merchant's log and not for the sender."""
+
+    def __init__(self, kind: SignatureKind) -> None:
+        super().__init__(_SIGNATURE_TEXT[kind])
+        self.kind: SignatureKind = kind
+
+
+class MalformedCall(MerchantError):
+    """The body is not a call as semantics 6 writes it."""
+
+
+class Refused(MerchantError):
+    """A definite no: the work is rolled back and the customer is told why.
+
+    `code` is for programs, `message` for the customer, `status` an HTTP status that the gateway reads as a
+    refusal; any other raises ValueError here rather than leaving an order in doubt.
+    """
+
+    def __init__(self, code: str, message: str, *, status: int = 422) -> None:
+        if status not in REFUSAL_STATUSES:
+            raise ValueError(f"HTTP status {status} does not tell the gateway that the call was refused")
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.status = status
+
+
+class KeyConflict(Refused):
+    """The same key with another fingerprint: never answered with the first one's result (2.2)."""
+
+    def __init__(self, kind: str, *, first: str, given: str, first_at: str) -> None:
+        super().__init__(
+            "key_reused",
+            f"This {kind} key was used at {first_at} for something else ({first[:12]}); "
+            f"this request is {given[:12]}. Nothing was done.",
+        )
+        self.first_fingerprint = first
+        self.fingerprint = given
+
+
+class TokenRefused(Refused):
+    """An issued token that is forged, was issued for something else, or came too late."""
+
+
+class KeyInputError(MerchantError, ValueError):
+    """No request key can be made of this; the message names the field and the reason."""
+
+
+class MoneyError(KeyInputError):
+    """An amount that is not exact money in its currency."""
+
+
+class StoreBusy(MerchantError):
+    """The write lock was not free in time. Nothing was begun."""
+
+
+class SecretError(MerchantError, ValueError):
+    """A configured secret is unusable. The message does not contain it."""
+
+
+class Misuse(MerchantError):
+    """The merchant's code broke a rule of `once`; its writes are rolled back."""
+
+
+class ReplyBeforeCommit(Misuse):
+    """The answer was read while the transaction was still open: leave the `with` block first."""
+
+
+class NoReply(Misuse):
+    """The block ended without `work.reply(...)`."""
+
+
+class AlreadyDone(Misuse):
+    """`work.done` is true: the work was done before, and there is nothing to write."""
+
+
+class TransactionMisuse(Misuse):
+    """The work began, ended or lost the transaction that belongs to `once`."""

@@ -1,0 +1,225 @@
+"""Do it once: run, replay or refuse, decided inside the merchant's own transaction (semantics 6, K7-02).
+
+    with once(store, key, now=time.time) as work:
+        if not work.done:
+            ...insert the order through work.db...
+            work.reply({"order_id": "O-1"})
+    return work.answer.result
+
+Leaving the block commits the work and its reply together; an exception rolls both back. `work.answer` cannot
+be read before that, so a reply cannot leave before its commit. After `done` nothing can be written.
+
+Two keys meet here. The *call key* is the gateway's: the same key is the same call. A *request key* is the
+purchase: `work.bind(request_key)` finds the same purchase made by another call. Both are written with the work.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from merchant_sdk.errors import AlreadyDone, KeyConflict, Misuse, NoReply, Refused, ReplyBeforeCommit, TokenRefused
+from merchant_sdk.keys import CallKey, RequestKey
+from merchant_sdk.reply import mark_repeat, to_json, utc
+from merchant_sdk.store import Kind, Record, Store, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A committed reply. `body` is JSON text; `matched` is the key that found it, None when it is new.
+
+    A reply found by its request key says in its body that nothing new was done, and when the first was.
+    """
+
+    body: str
+    first_at: float
+    matched: Kind | None = None
+
+    @property
+    def result(self) -> Any:
+        """The reply as JSON values."""
+        return json.loads(self.body)
+
+
+def decide(record: Record | None, key: CallKey | RequestKey, now: float) -> Record | None:
+    """None: run. A record: replay it. Raises Refused: the call was refused before, or must be now.
+
+    KeyConflict if the key was used for something else, TokenRefused (`token_expired`) if a first use is late.
+    Pure; `now` is Unix seconds.
+    """
+    if isinstance(key, RequestKey):
+        if record is not None and key.window_s is not None and now - record.at >= key.window_s:
+            record = None
+        if record is None and key.expires_at is not None and now >= key.expires_at:
+            raise TokenRefused("token_expired", "This token has expired. Show the cart again and use the new token.")
+    if record is None:
+        return None
+    if record.fingerprint != key.fingerprint:
+        raise KeyConflict(key.kind, first=record.fingerprint, given=key.fingerprint, first_at=utc(record.at))
+    if record.outcome == "refused":
+        raise Refused(**json.loads(record.reply))
+    return record
+
+
+class Work:
+    """One pass through `once`. Used as a context manager, once."""
+
+    def __init__(self, store: Store, key: CallKey | RequestKey, now: Callable[[], float]) -> None:
+        self._store = store
+        self._key = key
+        self._now = now
+        self._state: Literal["new", "open", "committed", "rolled_back"] = "new"
+        self._open: Transaction | None = None
+        self._at = 0.0
+        self._bound: RequestKey | None = None
+        self._body: str | None = None
+        self._found: Answer | None = None
+
+    @property
+    def db(self) -> Any:
+        """The connection inside the transaction. Raises AlreadyDone when there is nothing to write."""
+        if self.done:
+            raise AlreadyDone("this was done before: return work.answer, write nothing")
+        return self._transaction.db
+
+    @property
+    def done(self) -> bool:
+        """Whether the work was committed before, by this call or as this purchase."""
+        return self._found is not None
+
+    @property
+    def answer(self) -> Answer:
+        """The committed reply. Raises ReplyBeforeCommit while the transaction is open or was rolled back."""
+        if self._found is not None:
+            return self._found
+        if self._state != "committed" or self._body is None:
+            raise ReplyBeforeCommit("nothing is committed yet: read work.answer after the `with` block")
+        return Answer(self._body, self._at)
+
+    @property
+    def request_key(self) -> RequestKey | None:
+        """The purchase this work was bound to; keep its `text` with the order to `forget` it on a cancel."""
+        return self._bound
+
+    @property
+    def at(self) -> float:
+        """When this work began, after any wait for the lock: Unix seconds, the time its records carry."""
+        return self._at
+
+    def bind(self, key: RequestKey, *, order_again: str = "") -> bool:
+        """Say which purchase this is; True if it was made before, and then `done`.
+
+        `order_again` tells the customer how to buy the same thing on purpose. Raises KeyConflict and
+        TokenRefused as `decide` does.
+        """
+        if self._bound is not None or self.done:
+            raise Misuse("a call is bound to one purchase, before it is done")
+        record = decide(self._transaction.claim(key.kind, key.text), key, self._at)
+        self._bound = key
+        if record is not None:
+            self._found = _found(record, order_again)
+        return self.done
+
+    def forget(self, request_key: str) -> None:
+        """Let the purchase of this key be made anew: its order was cancelled in this same transaction."""
+        if self.done:
+            raise AlreadyDone("this was done before: there is nothing to forget")
+        self._transaction.forget(RequestKey.kind, request_key)
+
+    def reply(self, result: Any) -> None:
+        """The answer to store with the work: JSON values, Decimal as text. Raises TypeError or ValueError."""
+        if self.done or self._body is not None:
+            raise AlreadyDone("there is one reply, and only for work that was not done before")
+        if self._state != "open":
+            raise Misuse("the block has ended")
+        self._body = to_json(result)
+
+    def __enter__(self) -> Self:
+        if self._state != "new":
+            raise Misuse("a Work is entered once")
+        self._open = self._store.begin()
+        self._state = "open"
+        try:
+            # Read the clock after the wait for the lock: a loser's time must not lie before its winner's.
+            self._at = self._now()
+            record = decide(self._open.claim(self._key.kind, self._key.text), self._key, self._at)
+            if record is not None:
+                self._found = _found(record, "")
+        except BaseException:
+            self._end(commit=False)
+            raise
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            commit = self._write_records(exc)
+        except BaseException:
+            self._end(commit=False)
+            raise
+        self._end(commit=commit)
+
+    def _write_records(self, exc: BaseException | None) -> bool:
+        """Put what this block leaves behind; whether there is anything to commit."""
+        if exc is not None:
+            if not isinstance(exc, Refused) or not isinstance(self._key, CallKey) or self.done:
+                return False
+            self._transaction.undo_work()
+            self._put(self._key, to_json({"code": exc.code, "message": exc.message, "status": exc.status}), "refused")
+            return True
+        if self._found is not None:
+            if self._bound is None:
+                return False
+            # Another call of a purchase that was made: it keeps this answer, also when the window has passed.
+            self._transaction.undo_work()
+            self._put(self._key, self._found.body)
+            return True
+        if self._body is None:
+            raise NoReply("the block ended without work.reply(...): nothing was stored")
+        self._put(self._key, self._body)
+        if self._bound is not None:
+            self._put(self._bound, self._body)
+        return True
+
+    def _put(
+        self, key: CallKey | RequestKey, body: str, outcome: Literal["succeeded", "refused"] = "succeeded"
+    ) -> None:
+        at = self._at if self._found is None else self._found.first_at
+        self._transaction.put(Record(key.kind, key.text, key.fingerprint, outcome, body, at))
+
+    def _end(self, *, commit: bool) -> None:
+        transaction, self._open = self._transaction, None
+        self._state = "rolled_back"
+        try:
+            if commit:
+                transaction.commit()
+                self._state = "committed"
+        finally:
+            if self._state != "committed":
+                transaction.rollback()
+            transaction.close()
+
+    @property
+    def _transaction(self) -> Transaction:
+        if self._open is None:
+            raise Misuse("the transaction is open only inside the `with` block")
+        return self._open
+
+
+def once(store: Store, key: CallKey | RequestKey, *, now: Callable[[], float]) -> Work:
+    """Run the block's work once for this key. `now` gives Unix seconds.
+
+    Entering raises StoreBusy (nothing was begun), KeyConflict, TokenRefused, or the Refused that this call
+    was answered with before. A Refused raised inside is remembered with a call key, never with a request key.
+    """
+    return Work(store, key, now)
+
+
+def _found(record: Record, order_again: str) -> Answer:
+    by_call = record.kind == "call"
+    body = record.reply if by_call else mark_repeat(record.reply, record.at, order_again)
+    return Answer(body, record.at, record.kind)

@@ -1,0 +1,139 @@
+"""The gateway's request body (semantics 6), read strictly: what is not exactly one call is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any, NoReturn
+
+from merchant_sdk.errors import MalformedCall
+from merchant_sdk.fingerprint import fingerprint
+from merchant_sdk.keys import CallKey
+
+_DEEPEST = 64
+_LARGEST_POWER = 1000  # of ten: a number's digits and exponent, as the gateway bounds them (2.9)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Who is talking. `company` and `conversation` are always there; the rest may be None."""
+
+    company: str
+    conversation: str
+    turn: str | None = None
+    tool_call_id: str | None = None
+    attempt: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call as the gateway sent it. `key` is the signed `webhook-id`.
+
+    Numbers in `arguments` are int or Decimal, never float: the customer's digits arrive as sent.
+    """
+
+    key: str
+    tool: str
+    arguments: dict[str, Any]
+    context: Context
+
+    def call_key(self) -> CallKey:
+        """The key of this call. Its fingerprint covers tool, arguments, company and conversation."""
+        what = [self.tool, self.arguments, self.context.company, self.context.conversation]
+        return CallKey(self.key, fingerprint(what))
+
+
+def parse_call(key: str, body: bytes) -> Call:
+    """Raises MalformedCall, with one short reason, for anything else than a call."""
+    try:
+        # Decoded here, because json.loads would guess UTF-16 and UTF-32 from bytes.
+        data = json.loads(
+            body.decode(),
+            object_pairs_hook=_object,
+            parse_float=_decimal,
+            parse_int=_integer,
+            parse_constant=_no_constant,
+        )
+        _check(data)
+    except RecursionError:
+        raise MalformedCall("the body is nested too deeply") from None
+    except ValueError:
+        raise MalformedCall("the body is not JSON in UTF-8") from None
+    if not isinstance(data, dict):
+        raise MalformedCall("the body is not an object")
+    tool, arguments, context = (data.get(name) for name in ("tool", "arguments", "context"))
+    if not isinstance(tool, str) or not isinstance(arguments, dict) or not isinstance(context, dict):
+        raise MalformedCall("a call has tool, arguments and context")
+    return Call(key, tool, arguments, _context(context))
+
+
+_CONTEXT_TYPES: dict[str, tuple[type, ...]] = {
+    "company": (str,),
+    "conversation": (str,),
+    "turn": (str, type(None)),
+    "tool_call_id": (str, type(None)),
+    "attempt": (int, type(None)),
+}
+
+
+def _context(data: dict[str, Any]) -> Context:
+    # Unknown fields are let through: a newer gateway may say more.
+    known: dict[str, Any] = {name: data.get(name) for name in _CONTEXT_TYPES}
+    for name, types in _CONTEXT_TYPES.items():
+        if not isinstance(known[name], types) or isinstance(known[name], bool):
+            raise MalformedCall(f"context.{name} has the wrong type")
+    return Context(**known)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise MalformedCall("a field comes twice")
+    return made
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise MalformedCall("a number is out of range") from None
+    # A short text can name a huge number; turning it into an int would take all day.
+    if len(text) > _LARGEST_POWER or abs(number.adjusted()) > _LARGEST_POWER:
+        raise MalformedCall("a number is out of range")
+    return number
+
+
+def _integer(text: str) -> int:
+    if len(text) > _LARGEST_POWER:
+        raise MalformedCall("a number is out of range")
+    return int(text)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise MalformedCall(f"{name} is not JSON")
+
+
+def _check(data: Any) -> None:
+    """Depth and whole characters, without recursion."""
+    level = [data]
+    for _ in range(_DEEPEST + 1):
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, str):
+                value.encode()  # half a surrogate pair: UnicodeEncodeError is a ValueError
+            else:
+                below.extend(_inside(value))
+        if not below:
+            return
+        level = below
+    raise MalformedCall("the body is nested too deeply")
+
+
+def _inside(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
