@@ -1,1 +1,21 @@
+"""What a tool's name says about what it does. Pure but for `default_lexicon`, which reads the shipped word tables once."""
 
+from __future__ import annotations
+
+from .classify import Heuristic, Verdict, classify, shared_prefix
+from .hints import Hints
+from .lexicon import Lexicon, LexiconError
+from .lexicon_file import default_lexicon
+from .near import nearest
+
+__all__ = [
+    "Heuristic",
+    "Hints",
+    "Lexicon",
+    "LexiconError",
+    "Verdict",
+    "classify",
+    "default_lexicon",
+    "nearest",
+    "shared_prefix",
+]

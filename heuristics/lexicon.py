@@ -29,17 +29,21 @@ class Role(Enum):
     HTTP_READ = "http_read"
     MODIFIER = "modifier"
     CONJUNCTION = "conjunction"
+    JOINED = "joined"
     PREPOSITION = "preposition"
     NOMINAL = "nominal"
-    # Where a word stands at the end of a name; these live in a map of their own, since 'report' is a verb in front.
+    # What a word says where no verb does; in maps of their own, since 'report' is a verb in front and a noun at the end.
     READ_NOUN = "read_noun"
     DOCUMENT = "document"
     AMOUNT = "amount"
     READ_MARK = "read_mark"
+    READ_LEAD = "read_lead"
+    READ_ALONE = "read_alone"
     NOISE = "noise"
 
 
 _TAILS = (Role.READ_NOUN, Role.DOCUMENT, Role.AMOUNT, Role.READ_MARK)
+_HEADS = (Role.READ_LEAD, Role.READ_ALONE)
 _PLATFORM_ROLES = (Role.MUTATING, Role.MUTATING_OR_NOUN, Role.FRONT)
 _SPECIAL = ("phrase", "exception")
 _EXTRA_KEYS = {"phrase": {"role"}, "exception": {"verbs"}}
@@ -65,6 +69,7 @@ class Lexicon:
 
     verbs: Mapping[str, Entry]
     tails: Mapping[str, Entry]
+    heads: Mapping[str, Entry]
     noise: frozenset[str]
     phrases: Mapping[str, Mapping[str, Entry]]
     """First word -> second word -> what the pair means."""
@@ -85,12 +90,13 @@ class Lexicon:
         """`{role: {group: {"why": str, "words": [str]}}}`; raises LexiconError naming the table and the word at fault."""
         verbs: dict[str, Entry] = {}
         tails: dict[str, Entry] = {}
+        heads: dict[str, Entry] = {}
         noise: dict[str, Entry] = {}
         for name, groups in tables.items():
             if name in _SPECIAL:
                 continue
             role = _role(name)
-            into = tails if role in _TAILS else noise if role is Role.NOISE else verbs
+            into = tails if role in _TAILS else heads if role in _HEADS else noise if role is Role.NOISE else verbs
             for table, why, group in _groups(name, groups):
                 for word in _words(table, group, "words"):
                     _put(into, table, word, Entry(word, role, why))
@@ -102,6 +108,7 @@ class Lexicon:
         return cls(
             MappingProxyType(verbs),
             MappingProxyType(tails),
+            MappingProxyType(heads),
             frozenset(noise),
             _phrases(tables.get("phrase", {})),
             _exceptions(tables.get("exception", {}), verbs),

@@ -36,11 +36,18 @@ def split(name: str) -> list[str]:
 
 
 def last_segment(name: str) -> str:
-    """What follows the last namespace mark (`.`, `/`, `:`, `__` inside the name), or an empty string if there is none."""
+    """What follows the last namespace mark, or an empty string if there is none.
+
+    Marks are `.`, `/`, `:` and an inner `__`; and `_` where the last part holds a `-`, since then `-` joins the words
+    (`webapp_settings_update-appsettings`).
+    """
     end = 0
     for mark in _NAMESPACE.finditer(name):
         end = mark.end()
-    return name[end:] if end else ""
+    if end:
+        return name[end:]
+    tail = name[name.rfind("_") + 1 :]
+    return tail if "-" in tail and len(tail) < len(name) else ""
 
 
 def words_of_company(names: Iterable[str]) -> list[str]:

@@ -41,7 +41,10 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def read_arguments(signature: inspect.Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Keyword arguments for the function. Raises Refused `invalid_arguments`, naming the argument."""
+    """Every keyword argument of the function, defaults filled in.
+
+    Raises Refused with code `invalid_arguments`, naming the argument.
+    """
     unknown = sorted(set(arguments) - set(signature.parameters))
     if unknown:
         raise _invalid(f"unknown argument {unknown[0][:64]!r}")
@@ -50,6 +53,7 @@ def read_arguments(signature: inspect.Signature, arguments: Mapping[str, Any]) -
         if name not in arguments:
             if parameter.default is parameter.empty:
                 raise _invalid(f"{name} is missing")
+            ready[name] = parameter.default
             continue
         value = _read(parameter.annotation, arguments[name])
         if value is _MISSING:

@@ -4,7 +4,7 @@
 order of one buyer's cart: the same token always finds the same order, a new token is a new purchase by
 decision (K1-13, K7-03, K7-05).
 
-Text: `v1.<base64url of expiry, nonce and binding>.<base64url of HMAC>`, 86 characters.
+Text: `v1.<base64url of expiry, nonce and binding>.<base64url of HMAC>`, 84 characters.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from aiohttp import AddrInfoType
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from gateway.core.addresses import Address, AddressRefused, Endpoint, Network, check_url, judge
+from gateway.core.addresses import Address, AddressRefused, Endpoint, Network, check_url, judge, known_address
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
 """Host name and port to addresses. Raises OSError if there are none."""
@@ -111,6 +111,9 @@ async def resolve_judged(
     host: str, port: int, *, resolve: Resolve, allow: Sequence[Network] = (), only_allowed: bool = False
 ) -> list[Address]:
     """The addresses of `host`, all of them acceptable. Raises AddressRefused, or OSError if there is none."""
+    known = known_address(host)
+    if known is not None:
+        judge(known, allow, only_allowed=only_allowed)
     try:
         addresses = list(await resolve(host, port))
     except UnicodeError as bad:

@@ -24,6 +24,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.client import ClientTimeout
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
+from multidict import CIMultiDictProxy
 from yarl import URL
 
 from gateway.adapters.addresses import Doorkeeper, Resolve, SystemResolver
@@ -172,8 +173,10 @@ class MerchantHttp:
         self._limits = limits or HttpLimits()
         self._allow = tuple(allow)
         self._allow_http = allow_http
-        self._own_resolver = SystemResolver() if resolve is None else None
-        self._resolve: Resolve = resolve or self._own_resolver  # type: ignore[assignment]
+        self._own_resolver: SystemResolver | None = None
+        if resolve is None:
+            resolve = self._own_resolver = SystemResolver()
+        self._resolve: Resolve = resolve
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
@@ -256,7 +259,7 @@ class MerchantHttp:
 
         def open_socket(addr_info: aiohttp.AddrInfoType) -> socket.socket:
             _exchange.get().dialled = True
-            return door.open_socket(addr_info)
+            return socket.socket(*addr_info[:3])
 
         connector = _Connector(
             ssl=self._ssl_context,
@@ -301,13 +304,13 @@ async def _read(content: aiohttp.StreamReader, limit: int) -> tuple[bytes, bool]
     return chunks[0] if len(chunks) == 1 else b"".join(chunks), False
 
 
-def _content_encoding(headers: Mapping[str, str]) -> str:
+def _content_encoding(headers: CIMultiDictProxy[str]) -> str:
     """The codings between the bytes read and the body. aiohttp undoes `chunked` and nothing else."""
-    coding = headers.get("Content-Encoding", "")
+    codings = headers.getall("Content-Encoding", [])
     transfer = headers.get("Transfer-Encoding")
     if transfer is not None and transfer.strip().lower() != "chunked":
-        return f"{coding},{transfer}"
-    return coding
+        codings = [*codings, transfer]
+    return ", ".join(codings)
 
 
 def _first(table: tuple[tuple[type[Exception], Reason], ...], error: Exception) -> Reason:

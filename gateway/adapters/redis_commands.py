@@ -250,13 +250,23 @@ async def _read(link: AbstractConnection) -> Any:
 
 def _settle(request: _Request, replies: list[Any]) -> bool:
     """Give the caller its replies, or the first error among them. True if that error says to reconnect."""
-    error = next((reply for reply in replies if isinstance(reply, Exception)), None)
+    error = _first_error(replies)
     if not request.future.done():  # otherwise its caller gave up; the command ran all the same
         if error is None:
             request.future.set_result(replies)
         else:
             request.future.set_exception(_translate(error))
     return isinstance(error, _MOVED_ON)
+
+
+def _first_error(replies: list[Any]) -> Exception | None:
+    """Also one inside a list, where it would be taken for a field of a record."""
+    for reply in replies:
+        if isinstance(reply, Exception):
+            return reply
+        if type(reply) is list and (error := _first_error(reply)) is not None:
+            return error
+    return None
 
 
 def _translate(error: Exception) -> Exception:

@@ -71,7 +71,7 @@ STANDS_FOR: Final[dict[str, Address]] = {
     "metadata.goog": ip_address("169.254.169.254"),
     "instance-data": ip_address("169.254.169.254"),
 }
-"""Names whose meaning is known without asking: judged at registration as these addresses."""
+"""Names whose meaning is known without asking: judged as these addresses before any look-up."""
 
 _MAPPED = IPv6Network("::ffff:0:0/96")
 _TRANSLATED = IPv6Network("::ffff:0:0:0/96")
@@ -133,6 +133,12 @@ def parse_address(host: str) -> Address | None:
     return None if "%" in host else found
 
 
+def known_address(host: str) -> Address | None:
+    """The address that a well-known name means wherever it is asked (RFC 6761 for localhost), or None."""
+    name = host.lower().rstrip(".")
+    return STANDS_FOR["localhost"] if name.endswith(".localhost") else STANDS_FOR.get(name)
+
+
 def check_url(url: str, *, allow_http: bool = False, allow: Sequence[Network] = ()) -> Endpoint:
     """Judge an endpoint URL as far as its text goes; a name's addresses are still to be judged.
 
@@ -150,7 +156,7 @@ def check_url(url: str, *, allow_http: bool = False, allow: Sequence[Network] = 
     if address is None and not _is_name(name):
         raise AddressRefused("host")
     only_allowed = parts.scheme == "http" and not allow_http
-    known = address or STANDS_FOR.get(name) or (STANDS_FOR["localhost"] if _under_localhost(name) else None)
+    known = address or known_address(host)
     if only_allowed and not allow:
         raise AddressRefused("scheme")
     if known is not None:
@@ -217,7 +223,3 @@ def _is_name(host: str) -> bool:
     """Host names whose last label is a number are addresses in disguise to some resolver or other."""
     labels = host.split(".")
     return len(host) <= 253 and all(_LABEL.fullmatch(label) for label in labels) and not _NUMBER.fullmatch(labels[-1])
-
-
-def _under_localhost(name: str) -> bool:
-    return name.endswith(".localhost")

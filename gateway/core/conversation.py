@@ -151,6 +151,18 @@ class View:
         return replace(self, identical=self.identical.live_at(self.now_ms, retention_ms))
 
 
+def narrowed(view: View, where: Where) -> View:
+    """The part of a view that `where` reads, so that what lies beside it cannot spoil a swap."""
+    kept = {("identical", where.fingerprint), *(("slot", s) for s in where.slots)}
+    kept |= {("effect", e) for e in where.effects}
+    return replace(
+        view,
+        slots={s: view.slots[s] for s in where.slots if s in view.slots},
+        effects={e: view.effects[e] for e in where.effects if e in view.effects},
+        versions={name: version for name, version in view.versions.items() if name in kept},
+    )
+
+
 def assumed_empty(where: Where) -> View:
     """What the first try takes for granted: nothing is there yet, so that a new call is one round trip."""
     return View(effects=dict.fromkeys(where.effects))

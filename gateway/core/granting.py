@@ -9,7 +9,7 @@ import msgspec
 from gateway.core import identity
 from gateway.core.conversation import MAX_ALIASES, Binding, CallSlot, Event, PrintSlot, View, Writes
 from gateway.core.decisions import Again, Blocked, Decision, Granted, Refused, Step
-from gateway.core.record import FORMAT, UNENDING, Effect, Move, Status, check_move, moved
+from gateway.core.record import FORMAT, UNENDING, Effect, Mode, Move, Status, check_move, moved
 from gateway.core.requests import Claim
 
 MAX_LIVE: Final = 10_000
@@ -165,6 +165,7 @@ def _new(view: View, request: Claim, own: bytes, status: Status, repeat_of: tupl
         lease_ms=request.terms.lease_ms if executing else 0,
         slots=() if request.slot is None else (request.slot,),
         repeat_of=repeat_of,
+        arguments=None if executing and request.terms.mode is Mode.AT_MOST_ONCE else request.arguments.text,
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.core.conversation import Event, View, Where, Writes
+from gateway.core.outcome import Seen
 from gateway.core.record import Effect
 
 
@@ -66,6 +67,31 @@ class Ledger(Protocol):
     async def ready(self) -> None:
         """Returns if a claim could be written now."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class MerchantRequest:
+    """One POST to a merchant: everything but the deadline, headers signed already."""
+
+    url: str = field(repr=False)
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+class Merchant(Protocol):
+    """One exchange with a merchant: sent once, judged by nobody here."""
+
+    async def send(self, request: MerchantRequest, *, deadline_s: float) -> Seen:
+        """Send and say what was seen; never raises for what the merchant or the network does."""
+        ...
+
+
+class Signer(Protocol):
+    """Standard Webhooks headers over the exact bytes (6)."""
+
+    def __call__(
+        self, secrets: Sequence[str], message_id: str, timestamp_s: int, body: bytes
+    ) -> list[tuple[str, str]]: ...
 
 
 class Clock(Protocol):

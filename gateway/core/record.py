@@ -138,6 +138,8 @@ class Effect(msgspec.Struct, frozen=True, array_like=True):
     repeat_of: tuple[bytes, ...] = ()
     outcome: Outcome | None = None
     settled_by: bytes = b""
+    arguments: str | None = None
+    """As first sent; kept only while the gateway may have to send them again (6: the same bytes on every try)."""
 
     @property
     def hex(self) -> str:

@@ -130,9 +130,7 @@ _DECLARED: Final = {
 }
 
 
-def read_body(
-    data: bytes, media_type: str, charset: str | None, content_encoding: str
-) -> tuple[Body, bytes | None]:
+def read_body(data: bytes, media_type: str, charset: str | None, content_encoding: str) -> tuple[Body, bytes | None]:
     """Tell what a whole body is and give it as raw JSON text in UTF-8, or None where it is unreadable.
 
     Empty and white space alone give `null`, as does a body of `null`: the two are equal. Text becomes a JSON

@@ -135,8 +135,6 @@ class Resolve:
 End: TypeAlias = Settle | Release | Lose | Resolve
 
 
-
-
 def where_of(effect: Effect) -> Where:
     """What an end reads: the record, the slots of its ids and of its fingerprint."""
     return Where(

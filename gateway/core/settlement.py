@@ -60,7 +60,9 @@ def _conflict(effect: Effect, request: Settle) -> Step:
 
 
 def _settled(view: View, effect: Effect, outcome: Outcome, token: bytes, keep_ms: int, said: dict[str, object]) -> Step:
-    after = moved(effect, Move.SETTLE, outcome.status, outcome=outcome, settled_by=token, settled_at=None)
+    after = moved(
+        effect, Move.SETTLE, outcome.status, outcome=outcome, settled_by=token, settled_at=None, arguments=None
+    )
     data = dict(said)
     if outcome.fault is not None:
         data["code"] = outcome.fault.code
@@ -149,5 +151,5 @@ def _resolve(view: View, effect: Effect, request: Resolve) -> Step:
         # The tokens stay behind as a mark: a success that one of them reports later raises the alarm (4.4).
         mark = moved(effect, Move.RESOLVE, Status.ABSENT, slots=(), settled_at=None)
         return Step(Gone(), _vanished(view, effect, mark, request.keep_ms, told))
-    after = moved(effect, Move.RESOLVE, wanted, outcome=request.outcome, settled_at=None)
+    after = moved(effect, Move.RESOLVE, wanted, outcome=request.outcome, settled_at=None, arguments=None)
     return Step(Settled(after), _ended(view, after, request.keep_ms, told))

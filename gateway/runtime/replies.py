@@ -171,7 +171,7 @@ def _is_block(block: Any, kind: str) -> bool:
 def _read_openai(place: int, entry: Any) -> Asked:
     given = entry.get("id") if isinstance(entry, dict) else None
     function = entry.get("function") if isinstance(entry, dict) else None
-    if not isinstance(function, dict) or entry.get("type", "function") != "function":
+    if not isinstance(function, dict) or (entry.get("type") or "function") != "function":
         return replace(_asked(place, entry, given, None, {}), fault="the call is not a function call")
     return _asked(place, entry, given, function.get("name"), function.get("arguments"))
 

@@ -111,6 +111,13 @@ async def test_a_wrong_command_is_a_bug_and_fails_alone(commands: Commands) -> N
     assert type(results[1]) is ResponseError
 
 
+async def test_k4_12_an_error_inside_a_list_is_not_a_field(commands: Commands) -> None:
+    """K4-12: a script that hands an error on inside a table fails the command, however deep it lies."""
+    with pytest.raises(LedgerUnreachable):
+        await commands.do("EVAL", "return {1, {'a', redis.error_reply('OOM full')}}", 0)
+    assert await commands.do("EVAL", "return {1, {'a'}}", 0) == [1, [b"a"]]
+
+
 async def test_an_argument_that_cannot_be_sent_fails_alone(commands: Commands) -> None:
     good, bad = await asyncio.gather(
         commands.do("ECHO", "x"),

@@ -1,0 +1,54 @@
+# Everything runs in .venv, which .ci/setup.sh makes and keeps in step with tests/requirements.lock.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo serve test test-full check lint bench replay accuracy lock clean
+
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest -n 2
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup:
+	@.ci/setup.sh
+
+demo: setup ## See one order placed once, though the assistant asks again and again
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
+	$(BIN)/oncegate demo --ledger "local:$$folder"
+
+serve: setup ## Run the gateway for development, on loopback
+	@$(BIN)/oncegate serve --dev
+
+test: setup lint ## Check everything and run the tests
+	$(PYTEST) -m "not slow"
+
+test-full: setup lint ## The same with the long searches
+	$(PYTEST)
+
+check: setup lint ## Style, types, layers and documentation
+	@if [ -d tests/docs ]; then $(BIN)/python -m pytest tests/docs; fi
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup ## Measure the gateway on this machine
+	@$(BIN)/python -m benchmarks.bench
+
+replay: setup ## Replay recorded calls: make replay DATA=calls.jsonl
+	@test -n "$(DATA)" || { echo "which calls? make replay DATA=calls.jsonl" >&2; exit 2; }
+	@$(BIN)/python -m benchmarks.replay "$(DATA)"
+
+accuracy: setup ## How often the heuristic judges a labelled tool name rightly
+	@$(BIN)/python -m benchmarks.accuracy
+
+lock: setup ## Write tests/requirements.lock anew (ARGS=--upgrade for the newest versions)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install -qq --disable-pip-version-check uv
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra test --generate-hashes \
+		--no-emit-index-url --no-header --no-annotate $(ARGS) pyproject.toml -o tests/requirements.lock
+	@.ci/setup.sh
+
+clean: ## Remove .venv and what tools leave behind (never a ledger)
+	rm -rf .venv build dist .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,83 @@
+"""Read, decide, swap: how every change to the ledger is made (step 5 of the walk)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from gateway.core import decisions as d
+from gateway.core.conversation import View, Where, assumed_empty, narrowed
+from gateway.core.errors import LedgerUnavailable
+from gateway.core.ports import Ledger
+from gateway.core.record import Effect
+from gateway.core.requests import Claim, End, where_of
+from gateway.core.step import step
+
+_MOST_TRIES: Final = 64
+"""Each lost swap means that somebody else's was applied; more than this is not contention but a fault."""
+
+
+class Decider:
+    """Runs the pure `step` against the ledger until its decision holds there."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def claim(self, request: Claim, *, likely_new: bool = True) -> tuple[d.Decision, View]:
+        """Decide a claim. A likely new one is swapped in unseen, so that it costs one round trip (4.10).
+
+        Raises LedgerUnavailable; its `may_have_run` says whether the claim may have landed.
+        """
+        where = request.where()
+        view = assumed_empty(where) if likely_new else await self._ledger.read(where)
+        return await self._decide(request, where, view)
+
+    async def end(self, request: End, effect: Effect, seen: View | None = None) -> tuple[d.Decision, View]:
+        """Decide an end of `effect`; `seen` is the view that its claim left, where that is at hand."""
+        where = where_of(effect)
+        view = narrowed(seen, where) if seen is not None else await self._ledger.read(where)
+        return await self._decide(request, where, view)
+
+    async def held_by(self, request: Claim) -> Effect | None:
+        """The effect that a claim holds, if it landed after all: looked for by its token (4.11)."""
+        view = await self._ledger.read(request.where())
+        bound = () if request.slot is None else (b.effect for b in view.slot(request.slot).bindings)
+        wanted = tuple(dict.fromkeys((*bound, *(k.effect for k in view.identical.known))))
+        if any(effect not in view.effects for effect in wanted):
+            view = await self._ledger.read(request.where(wanted))
+        held = (e for e in view.effects.values() if e is not None and request.token in e.tokens)
+        return next(held, None)
+
+    async def _decide(self, request: Claim | End, where: Where, view: View) -> tuple[d.Decision, View]:
+        for _ in range(_MOST_TRIES):
+            judged = step(view, request)
+            if isinstance(judged.decision, d.Need):
+                where = _widened(where, judged.decision)
+                view = await self._ledger.read(where)
+            elif judged.writes is not None:
+                swap = await self._ledger.swap(where, view, judged.writes)
+                view = swap.view
+                if swap.applied and not isinstance(judged.decision, d.Again):
+                    return _as_written(judged.decision, view), view
+            elif view.now_ms is None:
+                # Judged on a guess and nothing written: only a look at the ledger makes it true.
+                view = await self._ledger.read(where)
+            else:
+                return judged.decision, view
+        raise LedgerUnavailable("too many others are changing this call at once", may_have_run=False)
+
+
+def _widened(where: Where, need: d.Need) -> Where:
+    return replace(
+        where,
+        effects=tuple(dict.fromkeys((*where.effects, *need.effects))),
+        slots=tuple(dict.fromkeys((*where.slots, *need.slots))),
+    )
+
+
+def _as_written(decision: d.Decision, view: View) -> d.Decision:
+    """The decision with its record as the ledger stamped it."""
+    effect = getattr(decision, "effect", None)
+    if isinstance(effect, Effect) and isinstance(decision, d.Granted | d.Replay | d.Blocked | d.Settled | d.Late):
+        return replace(decision, effect=view.effects.get(effect.effect_id) or effect)
+    return decision

@@ -1,0 +1,278 @@
+"""One call, from the runtime's request to its answer: the walk in docs/architecture.md.
+
+This file knows the caller, the tool and the arguments, and asks the ledger; `running` sends and settles what
+was granted; `reading` sends what needs no ledger.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gateway.core import decisions as d
+from gateway.core import errors, identity
+from gateway.core.answer import Answer
+from gateway.core.conversation import Event, View
+from gateway.core.errors import CallInFlight, GatewayError, LedgerUnavailable, Malformed
+from gateway.core.identity import Arguments, Kind, Place, Scope
+from gateway.core.model import Company, Principal, Tool
+from gateway.core.ports import Clock, Ledger, Randomness
+from gateway.core.record import Fault, Mode
+from gateway.core.requests import Claim, OnRepeat, Terms
+from gateway.core.rights import Right, may
+from gateway.core.strict_json import Json, JsonRefused, plain
+from gateway.service import answers
+from gateway.service.answers import Asked
+from gateway.service.deciding import Decider
+from gateway.service.reading import Reading
+from gateway.service.registry import Registry
+from gateway.service.replay_notes import ReplayNotes
+from gateway.service.running import Running
+from gateway.service.schemas import ArgumentCheck
+from gateway.service.sending import Trace
+from gateway.service.waiting import Waiting
+
+DEFAULT_TIMEOUT_S: Final = 10.0
+ATTEMPT_PROBLEMS: Final = {
+    "unknown_tool": errors.UnknownTool,
+    "invalid_arguments": errors.InvalidArguments,
+    "tool_call_id_reused": errors.ToolCallIdReused,
+    "attempt_superseded": errors.AttemptSuperseded,
+    "conversation_full": errors.ConversationFull,
+}
+"""Refusals of the core, as the problems they are on the wire."""
+_UNRECORDED: Final = d.Refused("unrecorded", "the ledger has no record of this call")
+
+
+@dataclass(frozen=True, slots=True)
+class CallRequest:
+    """A `POST /v1/calls`, its fields checked; `arguments` as they came (2.9)."""
+
+    company: str
+    conversation: str
+    tool: str
+    arguments: Json
+    tool_call_id: str | None = None
+    turn: str | None = None
+    step: int | None = None
+    attempt: int | None = None
+    call_id_scope: Scope | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """Platform settings of calls, in seconds."""
+
+    lease_margin_s: float = 5.0
+
+
+class HandleCall:
+    """Answers one call. Raises GatewayError for what is not an answer."""
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        ledger: Ledger,
+        decider: Decider,
+        running: Running,
+        reading: Reading,
+        waiting: Waiting,
+        notes: ReplayNotes,
+        schemas: ArgumentCheck,
+        clock: Clock,
+        randomness: Randomness,
+        limits: CallLimits,
+    ) -> None:
+        self._registry = registry
+        self._ledger = ledger
+        self._decider = decider
+        self._running = running
+        self._reading = reading
+        self._waiting = waiting
+        self._notes = notes
+        self._schemas = schemas
+        self._clock = clock
+        self._randomness = randomness
+        self._limits = limits
+        self._busy = 0
+
+    @property
+    def in_flight(self) -> int:
+        return self._busy
+
+    async def __call__(self, principal: Principal, request: CallRequest, trace: Trace) -> Answer:
+        may(principal, Right.CALL, request.company)
+        self._busy += 1
+        try:
+            await self._registry.refresh()
+            return await self._answer(request, trace)
+        finally:
+            self._busy -= 1
+
+    async def _answer(self, request: CallRequest, trace: Trace) -> Answer:
+        company = self._registry.company(request.company)
+        tool = self._registry.tool(request.company, request.tool)
+        arguments = _read_arguments(request)
+        place = Place(request.turn, request.step, request.attempt)
+        scope = request.call_id_scope or company.call_id_scope
+        refusal = self._refusal(company, tool, request, arguments)
+        if tool is not None and not tool.verdict.side_effecting:
+            return await self._read_only(company, tool, request, arguments, place, scope, refusal, trace)
+        if request.tool_call_id is None and (request.turn is None or request.attempt is None):
+            if isinstance(refusal, d.Refused):
+                raise _problem(refusal)
+            raise Malformed(
+                "a side-effecting call needs a tool_call_id, or turn and attempt in its place",
+                details={"fields": [{"field": "/tool_call_id", "problem": "missing or blank"}]},
+            )
+        claim = self._claim(company, tool, request, arguments, place, scope, refusal)
+        asked = Asked(company.name, request.conversation, request.tool_call_id, request.tool)
+        return await self._recorded(claim, asked, tool, trace)
+
+    async def _recorded(self, claim: Claim, asked: Asked, tool: Tool | None, trace: Trace) -> Answer:
+        deadline = self._clock.monotonic() + (tool.timeout_s if tool is not None else DEFAULT_TIMEOUT_S)
+        likely_new = claim.refusal is None
+        while True:
+            claimed = self._clock.monotonic()
+            try:
+                decision, view = await self._decider.claim(claim, likely_new=likely_new)
+            except LedgerUnavailable as lost:
+                if lost.may_have_run:
+                    self._running.withdraw(claim)
+                raise
+            match decision:
+                case d.Granted(effect=effect):
+                    return await self._running.run(claim, effect, view, asked, tool, trace, claimed)
+                case d.Wait(effect_id=effect_id, repeat_of=kept):
+                    claim = replace(claim, repeat_of=claim.repeat_of | kept)
+                    if not await self._waiting.for_end(effect_id, deadline):
+                        raise CallInFlight(retry_after_s=1.0)
+                    likely_new = False
+                case _:
+                    return await self._stored(claim, decision, view, asked)
+
+    async def _stored(self, claim: Claim, decision: d.Decision, view: View, asked: Asked) -> Answer:
+        now_ms = view.now_ms or self._clock.wall_ms()
+        match decision:
+            case d.Replay(effect=effect, matched=matched):
+                self._notes.note(effect, matched, claim.terms.retention_ms)
+                return answers.of_replay(asked, effect, matched, now_ms)
+            case d.Blocked(effect=effect, first=first):
+                return answers.of_hold(asked, effect, first)
+            case d.Denied(fault=fault, first=first):
+                await self._log_denial(claim, fault)
+                return answers.of_denial(asked, fault, first)
+            case d.Refused():
+                raise _problem(decision)
+        raise AssertionError(f"a claim was answered {decision}")
+
+    async def _read_only(
+        self,
+        company: Company,
+        tool: Tool,
+        request: CallRequest,
+        arguments: Arguments,
+        place: Place,
+        scope: Scope,
+        refusal: d.Denied | d.Refused | None,
+        trace: Trace,
+    ) -> Answer:
+        asked = Asked(company.name, request.conversation, request.tool_call_id, request.tool, False)
+        was_protected = tool.protected_until_ms is not None and tool.protected_until_ms > self._clock.wall_ms()
+        if was_protected and request.tool_call_id is not None:
+            claim = self._claim(company, tool, request, arguments, place, scope, refusal or _UNRECORDED)
+            try:
+                decision, view = await self._decider.claim(claim, likely_new=False)
+            except LedgerUnavailable:
+                decision, view = _UNRECORDED, View()
+            if isinstance(decision, d.Replay | d.Blocked):
+                return await self._stored(claim, decision, view, replace(asked, side_effecting=True))
+            if isinstance(decision, d.Wait):
+                raise CallInFlight(retry_after_s=1.0)
+        if isinstance(refusal, d.Refused):
+            raise _problem(refusal)
+        if isinstance(refusal, d.Denied):
+            return answers.of_denial(asked, refusal.fault, None)
+        return await self._reading.run(tool, request.tool_call_id, request.conversation, arguments, place, asked, trace)
+
+    def _refusal(
+        self, company: Company, tool: Tool | None, request: CallRequest, arguments: Arguments
+    ) -> d.Denied | d.Refused | None:
+        """What the call gets should it be new; a recorded one replays whatever happened since (4.10)."""
+        if tool is None:
+            near = self._registry.nearest_tools(company.name, request.tool)
+            hint = f"; nearest: {', '.join(near)}" if near else ""
+            return d.Refused("unknown_tool", f"{company.name} has no tool named {request.tool!r}{hint}", tuple(near))
+        problems = self._schemas.problems(tool, plain(arguments.value))
+        if problems:
+            named = tuple(f"{p['field']}: {p['problem']}" for p in problems)
+            return d.Refused("invalid_arguments", "the arguments do not fit the tool's parameters", named)
+        if company.max_steps is not None and request.step is not None and request.step > company.max_steps:
+            return d.Denied(
+                Fault("step_limit", f"Not done: a turn has at most {company.max_steps} steps. Answer the customer now.")
+            )
+        return None
+
+    def _claim(
+        self,
+        company: Company,
+        tool: Tool | None,
+        request: CallRequest,
+        arguments: Arguments,
+        place: Place,
+        scope: Scope,
+        refusal: d.Denied | d.Refused | None,
+    ) -> Claim:
+        timeout_s = tool.timeout_s if tool is not None else DEFAULT_TIMEOUT_S
+        terms = Terms(
+            mode=tool.mode if tool is not None else Mode.AT_MOST_ONCE,
+            on_repeat=(tool.on_repeat if tool is not None else None) or OnRepeat.HOLD,
+            lease_ms=int((timeout_s + self._limits.lease_margin_s) * 1000),
+            tool_version=tool.version if tool is not None else 0,
+            endpoint=tool.endpoint if tool is not None else "",
+            repeat_window_ms=int(company.repeat_window_s * 1000),
+            retention_ms=int(company.retention_s * 1000),
+        )
+        return Claim(
+            company=company.name,
+            conversation=request.conversation,
+            tool_call_id=request.tool_call_id,
+            kind=Kind.TOOL_CALL,
+            target=request.tool,
+            arguments=arguments,
+            fingerprint=identity.fingerprint(Kind.TOOL_CALL, request.tool, arguments.canonical),
+            place=place,
+            scope=scope,
+            terms=terms,
+            token=self._randomness.token(),
+            refusal=refusal,
+        )
+
+    async def _log_denial(self, claim: Claim, fault: Fault) -> None:
+        data = {
+            "code": fault.code,
+            "target": claim.target,
+            "tool_call_id": claim.tool_call_id,
+            "turn": claim.place.turn,
+        }
+        conversation = identity.conversation_digest(claim.company, claim.conversation)
+        try:
+            await self._ledger.append(conversation, [Event("effect.denied", None, data)], claim.terms.retention_ms)
+        except LedgerUnavailable:
+            return  # the refusal stands; only its line in the log is lost
+
+
+def _read_arguments(request: CallRequest) -> Arguments:
+    try:
+        return identity.read_arguments(request.arguments)
+    except JsonRefused as refused:
+        raise Malformed(
+            f"arguments: {refused}", details={"fields": [{"field": "/arguments", "problem": str(refused)}]}
+        ) from None
+
+
+def _problem(refused: d.Refused) -> GatewayError:
+    return ATTEMPT_PROBLEMS[refused.code](
+        refused.message, details={"fields": list(refused.fields)} if refused.fields else None
+    )

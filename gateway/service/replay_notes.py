@@ -1,0 +1,74 @@
+"""`effect.replayed` in the event log: after the answer, at most once a minute a call, with a count (7.6)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from gateway.core.conversation import Event
+from gateway.core.errors import LedgerUnavailable
+from gateway.core.identity import conversation_digest
+from gateway.core.ports import Clock, Ledger
+from gateway.core.record import Effect
+
+PERIOD_S: Final = 60.0
+MOST_KEPT: Final = 10_000
+"""Calls remembered at once; beyond it the oldest may be noted sooner than a minute apart."""
+
+
+class _Note:
+    __slots__ = ("count", "due", "effect", "keep_ms", "matched")
+
+    def __init__(self, effect: Effect, matched: str, keep_ms: int, due: float) -> None:
+        self.effect = effect
+        self.matched = matched
+        self.keep_ms = keep_ms
+        self.due = due
+        self.count = 0
+
+
+class ReplayNotes:
+    """Counts replays and writes them down; a note that cannot be written is kept for the next round."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._spawn = spawn
+        self._notes: OrderedDict[bytes, _Note] = OrderedDict()
+
+    def note(self, effect: Effect, matched: str, keep_ms: int) -> None:
+        """Count one replay; the first of a call is written at once, in the background."""
+        note = self._notes.get(effect.effect_id)
+        if note is None:
+            note = self._notes[effect.effect_id] = _Note(effect, matched, keep_ms, 0.0)
+            if len(self._notes) > MOST_KEPT:
+                _, oldest = self._notes.popitem(last=False)
+                if oldest.count:
+                    self._spawn(self._write(oldest))
+        note.count += 1
+        if self._clock.monotonic() >= note.due:
+            self._begin(note)
+
+    async def flush(self, *, everything: bool = False) -> None:
+        """Write what is due (all of it before a stop), and forget calls that were quiet for a minute."""
+        now = self._clock.monotonic()
+        for effect_id, note in list(self._notes.items()):
+            if note.count and (everything or now >= note.due):
+                note.due = now + PERIOD_S
+                await self._write(note)
+            elif not note.count and now >= note.due:
+                del self._notes[effect_id]
+
+    def _begin(self, note: _Note) -> None:
+        note.due = self._clock.monotonic() + PERIOD_S
+        self._spawn(self._write(note))
+
+    async def _write(self, note: _Note) -> None:
+        effect, count = note.effect, note.count
+        event = Event("effect.replayed", effect.effect_id, {"matched": note.matched, "count": count})
+        note.count = 0
+        try:
+            await self._ledger.append(conversation_digest(effect.company, effect.conversation), [event], note.keep_ms)
+        except LedgerUnavailable:
+            note.count += count

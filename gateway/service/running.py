@@ -1,0 +1,168 @@
+"""Running what was granted: send while the lease covers it, settle, only then answer (promises 4.2, 4.5, 4.11)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from gateway.core import decisions as d
+from gateway.core.answer import Answer
+from gateway.core.conversation import View
+from gateway.core.errors import CallInFlight, LedgerUnavailable
+from gateway.core.model import Tool
+from gateway.core.outcome import OutcomeKind
+from gateway.core.ports import Clock
+from gateway.core.record import Effect, Mode, Outcome
+from gateway.core.requests import Claim, End, Lose, Release, Settle
+from gateway.service import answers
+from gateway.service.answers import Asked
+from gateway.service.deciding import Decider
+from gateway.service.reading import not_sent
+from gateway.service.registry import Registry
+from gateway.service.sending import Order, Sending, Sent, Trace, recorded_outcome, wire_body
+from gateway.service.waiting import Waiting
+
+_log = logging.getLogger("oncegate.calls")
+
+SETTLE_TRIES: Final = 2
+"""Before the caller gets the real result unrecorded; the worker goes on trying behind it (4.11)."""
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 5.0
+
+
+class Running:
+    """The holder of a claim."""
+
+    def __init__(
+        self,
+        *,
+        decider: Decider,
+        sending: Sending,
+        registry: Registry,
+        waiting: Waiting,
+        clock: Clock,
+        lease_margin_s: float,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._decider = decider
+        self._sending = sending
+        self._registry = registry
+        self._waiting = waiting
+        self._clock = clock
+        self._lease_margin_s = lease_margin_s
+        self._spawn = spawn
+
+    async def run(
+        self, claim: Claim, effect: Effect, view: View, asked: Asked, tool: Tool | None, trace: Trace, claimed: float
+    ) -> Answer:
+        """Send and settle. `claimed`: this worker's clock when the claim left, from which its lease counts."""
+        timeout_s = effect.lease_ms / 1000 - self._lease_margin_s
+        deadline = self._clock.monotonic() + timeout_s
+        if claimed + effect.lease_ms / 1000 < deadline:
+            # The claim took so long to land that the lease would lapse, and another judge the call, mid-send.
+            await self._end(Release(effect.effect_id, claim.token, "lease too short"), effect, view)
+            raise CallInFlight("the ledger was too slow to start this call; nothing was sent", retry_after_s=1.0)
+        secrets = [secret.value for secret in self._registry.secrets(effect.company)]
+        sent = await self._sending.send(_order(claim, effect, tool), secrets, trace, deadline=deadline)
+        outcome = recorded_outcome(sent.judged)
+        if outcome is not None:
+            return await self._settled(claim, effect, view, asked, outcome)
+        if sent.judged.kind is OutcomeKind.NOT_SENT and not sent.ever_unknown:
+            judged = sent.judged
+            decision = await self._end(Release(effect.effect_id, claim.token, judged.reason), effect, view)
+            if not (isinstance(decision, d.Late) and decision.effect is not None):
+                raise not_sent(judged.code, judged.message, judged.retry_after_s)
+            return answers.of_effect(asked, decision.effect)
+        return await self._unknown(claim, effect, view, asked, sent)
+
+    def withdraw(self, claim: Claim) -> None:
+        """A claim may have landed though nobody said so: take it back, for as long as it takes (4.11)."""
+        self._spawn(self._withdraw(claim))
+
+    async def _settled(self, claim: Claim, effect: Effect, view: View, asked: Asked, outcome: Outcome) -> Answer:
+        request = Settle(effect.effect_id, claim.token, outcome, claim.terms.retention_ms)
+        decision = await self._end(request, effect, view)
+        match decision:
+            case d.Settled(effect=after):
+                return answers.of_effect(asked, after)
+            case d.Late(effect=Effect() as after) if after.outcome != outcome:
+                return answers.of_effect(asked, after)
+        # Not recorded, or against what stands: what happened is still what happened.
+        return answers.of_outcome(asked, effect, outcome)
+
+    async def _unknown(self, claim: Claim, effect: Effect, view: View, asked: Asked, sent: Sent) -> Answer:
+        request = Lose(effect.effect_id, claim.token, sent.judged.reason, sent.judged.excerpt)
+        decision = await self._end(request, effect, view)
+        after = decision.effect if isinstance(decision, d.Late) else None
+        if after is None:
+            return answers.of_unknown(asked, effect)
+        return answers.of_effect(asked, after)
+
+    async def _end(self, request: End, effect: Effect, view: View) -> d.Decision | None:
+        """Write how it ended; None where the ledger could not be reached, and the worker goes on trying."""
+        seen: View | None = view
+        for _ in range(SETTLE_TRIES):
+            try:
+                decision, _ = await self._decider.end(request, effect, seen)
+            except LedgerUnavailable:
+                seen = None  # what was seen may be stale by now; the token makes a second try harmless (4.3)
+                continue
+            self._waiting.ended(effect.effect_id)
+            self._alarm(decision, effect)
+            return decision
+        _log.error("outcome not recorded yet", extra={"effect_id": effect.hex})
+        self._spawn(self._keep_ending(request, effect))
+        return None
+
+    async def _keep_ending(self, request: End, effect: Effect) -> None:
+        pause = FIRST_PAUSE_S
+        while True:
+            await self._clock.sleep(pause)
+            pause = min(LONGEST_PAUSE_S, pause * 2)
+            try:
+                decision, _ = await self._decider.end(request, effect)
+            except LedgerUnavailable:
+                continue
+            self._waiting.ended(effect.effect_id)
+            self._alarm(decision, effect)
+            return
+
+    async def _withdraw(self, claim: Claim) -> None:
+        pause = FIRST_PAUSE_S
+        while True:
+            try:
+                effect = await self._decider.held_by(claim)
+                if effect is None:
+                    return
+                await self._decider.end(Release(effect.effect_id, claim.token, "claim withdrawn"), effect)
+                self._waiting.ended(effect.effect_id)
+                return
+            except LedgerUnavailable:
+                await self._clock.sleep(pause)
+                pause = min(LONGEST_PAUSE_S, pause * 2)
+
+    def _alarm(self, decision: d.Decision, effect: Effect) -> None:
+        if isinstance(decision, d.Conflicting):
+            _log.critical("a late success conflicts with the record", extra={"effect_id": effect.hex})
+
+
+def _order(claim: Claim, effect: Effect, tool: Tool | None) -> Order:
+    body = wire_body(
+        tool=effect.target,
+        # The first form, so that the bytes are the same on every try (6, 2.10).
+        arguments=effect.arguments if effect.arguments is not None else claim.arguments.text,
+        company=effect.company,
+        conversation=effect.conversation,
+        turn=effect.turn,
+        tool_call_id=effect.tool_call_id,
+        attempt=effect.attempt if effect.turn is not None else None,
+    )
+    return Order(
+        url=effect.endpoint,
+        body=body,
+        message_id=effect.hex,
+        key=effect.hex,
+        again=effect.mode is Mode.SAFE_TO_RETRY,
+        unavailable_means_not_executed=tool.unavailable_means_not_executed if tool is not None else False,
+    )

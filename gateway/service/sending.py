@@ -1,0 +1,123 @@
+"""One call to a merchant: the wire of section 6, sent once, or again only under `safe_to_retry` (4.6, 5.2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gateway import __version__
+from gateway.core.outcome import Outcome as Judged
+from gateway.core.outcome import OutcomeKind, outcome_of
+from gateway.core.ports import Clock, Merchant, MerchantRequest, Signer
+from gateway.core.record import Fault, Outcome, Status
+
+FIRST_PAUSE_S: Final = 0.1
+"""Before the second try; doubled before each further one, within the deadline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What ties log lines of several systems together."""
+
+    request_id: str
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be sent. `key` is the merchant's Idempotency-Key, None on read-only calls."""
+
+    url: str
+    body: bytes
+    message_id: str
+    key: str | None
+    again: bool
+    unavailable_means_not_executed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """How the tries ended. `ever_unknown`: some try before the last may have been carried out."""
+
+    judged: Judged
+    ever_unknown: bool
+
+
+def wire_body(
+    *,
+    tool: str,
+    arguments: str,
+    company: str,
+    conversation: str,
+    turn: str | None,
+    tool_call_id: str | None,
+    attempt: int | None,
+) -> bytes:
+    """The JSON a merchant receives (6). `arguments` is JSON text, passed on digit for digit (2.10)."""
+    context = {
+        "company": company,
+        "conversation": conversation,
+        "turn": turn,
+        "tool_call_id": tool_call_id,
+        "attempt": attempt,
+    }
+    return f'{{"tool":{_json(tool)},"arguments":{arguments},"context":{_json(context)}}}'.encode()
+
+
+class Sending:
+    """Signs and sends, watching one deadline over all tries."""
+
+    def __init__(self, merchant: Merchant, sign: Signer, clock: Clock, *, result_cap: int) -> None:
+        self._merchant = merchant
+        self._sign = sign
+        self._clock = clock
+        self._result_cap = result_cap
+
+    async def send(self, order: Order, secrets: Sequence[str], trace: Trace, *, deadline: float) -> Sent:
+        """Send until the outcome is known, the deadline (monotonic) is near, or trying again is not allowed."""
+        unknown, pause = False, FIRST_PAUSE_S
+        while True:
+            judged = await self._once(order, secrets, trace, deadline)
+            if judged.kind in (OutcomeKind.SUCCEEDED, OutcomeKind.FAILED) or not order.again:
+                return Sent(judged, unknown)
+            wait = max(pause, judged.retry_after_s or 0.0)
+            if self._clock.monotonic() + wait >= deadline:
+                return Sent(judged, unknown)
+            unknown = unknown or judged.kind is OutcomeKind.UNKNOWN
+            await self._clock.sleep(wait)
+            pause *= 2
+
+    async def _once(self, order: Order, secrets: Sequence[str], trace: Trace, deadline: float) -> Judged:
+        headers = [
+            ("content-type", "application/json"),
+            ("user-agent", f"oncegate/{__version__}"),
+            ("request-id", trace.request_id),
+        ]
+        if order.key is not None:
+            headers.append(("idempotency-key", order.key))
+        if trace.traceparent is not None:
+            headers.append(("traceparent", trace.traceparent))
+        headers += self._sign(secrets, order.message_id, self._clock.wall_ms() // 1000, order.body)
+        request = MerchantRequest(order.url, tuple(headers), order.body)
+        seen = await self._merchant.send(request, deadline_s=deadline - self._clock.monotonic())
+        return outcome_of(
+            seen,
+            unavailable_means_not_executed=order.unavailable_means_not_executed,
+            result_cap=self._result_cap,
+            now_s=self._clock.wall_ms() / 1000,
+        )
+
+
+def recorded_outcome(judged: Judged) -> Outcome | None:
+    """What the record keeps of a known outcome; None where it is not known or nothing was sent."""
+    if judged.kind is OutcomeKind.SUCCEEDED:
+        return Outcome(Status.SUCCEEDED, judged.result, judged.dropped)
+    if judged.kind is OutcomeKind.FAILED and judged.error is not None:
+        return Outcome(Status.FAILED, fault=Fault(judged.error.code, judged.error.message, judged.error.details))
+    return None
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,48 @@
+"""What the gateway does without being asked: lapsed leases become indeterminate (4.5), replay notes are written."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from gateway.core.errors import LedgerUnavailable
+from gateway.core.ports import Clock, Ledger
+from gateway.core.requests import Lose
+from gateway.service.deciding import Decider
+from gateway.service.replay_notes import ReplayNotes
+from gateway.service.waiting import Waiting
+
+_log = logging.getLogger("oncegate.sweep")
+
+PERIOD_S: Final = 2.0
+AT_ONCE: Final = 100
+
+
+class Sweep:
+    """Bounded work, safe to run on every replica: the compare-and-swap lets one of them win."""
+
+    def __init__(self, ledger: Ledger, decider: Decider, waiting: Waiting, notes: ReplayNotes, clock: Clock) -> None:
+        self._ledger = ledger
+        self._decider = decider
+        self._waiting = waiting
+        self._notes = notes
+        self._clock = clock
+
+    async def once(self) -> int:
+        """One pass; how many leases had lapsed. Raises LedgerUnavailable."""
+        lapsed = await self._ledger.due(AT_ONCE)
+        for effect in lapsed:
+            await self._decider.end(Lose(effect.effect_id, None, "lease lapsed"), effect)
+            self._waiting.ended(effect.effect_id)
+        await self._notes.flush()
+        return len(lapsed)
+
+    async def forever(self) -> None:
+        """Pass after pass; an unreachable ledger is waited for."""
+        while True:
+            try:
+                if await self.once() >= AT_ONCE:
+                    continue
+            except LedgerUnavailable:
+                _log.warning("sweep: ledger unavailable")
+            await self._clock.sleep(PERIOD_S)

@@ -1,0 +1,128 @@
+"""Is a tool side-effecting? Declarations first (3.3), then the name (3.1 or 3.2), then hints, which only raise (3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Literal
+
+from .hints import Hints, raised_by
+from .lexicon import Lexicon, Role
+from .lexicon_file import default_lexicon
+from .overrides import declared
+from .platform import platform_verb
+from .verbs import Judgement, judge
+from .words import last_segment, split, words_of_company
+
+__all__ = ["Heuristic", "Verdict", "classify", "shared_prefix"]
+
+Heuristic = Literal["words", "platform"]
+
+_NONE: Mapping[str, bool] = MappingProxyType({})
+_MARKS = frozenset("./:_")
+_VERBAL = (Role.MUTATING, Role.MUTATING_OR_NOUN, Role.FRONT, Role.ACT, Role.DISPATCHER, Role.READ, Role.READ_OR_NOUN)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a tool is side-effecting, the rule that says so, why, and the verb that decided (None if none did).
+
+    `source`: `tool`, `company`, `platform_override`, `heuristic:words`, `heuristic:platform` or `hint`.
+    """
+
+    side_effecting: bool
+    source: str
+    reason: str
+    verb: str | None
+
+
+def classify(
+    name: str,
+    *,
+    heuristic: Heuristic = "words",
+    lexicon: Lexicon | None = None,
+    prefix: str = "",
+    tool_override: bool | None = None,
+    company_overrides: Mapping[str, bool] = _NONE,
+    platform_overrides: Mapping[str, bool] = _NONE,
+    hints: Hints | None = None,
+) -> Verdict:
+    """The verdict on one tool, from its registered name; promises 3.1 to 3.4.
+
+    `prefix` is what `shared_prefix` gave for the company's tools. Overrides map exact names or globs to side-effecting.
+    Raises on no name, whatever its characters or length. Without `lexicon` the shipped tables are read, once.
+    """
+    override = declared(name, tool_override, company_overrides, platform_overrides)
+    if override is not None:
+        return Verdict(override.side_effecting, override.source, override.reason, None)
+    if heuristic == "platform":
+        verdict = _by_platform(name)
+    else:
+        verdict = _by_words(name, prefix, default_lexicon() if lexicon is None else lexicon)
+    if hints is not None and not verdict.side_effecting and (reason := raised_by(hints)) is not None:
+        return Verdict(True, "hint", f"{reason}; by its name it would be a read ({verdict.reason})", verdict.verb)
+    return verdict
+
+
+def shared_prefix(names: Iterable[str], *, lexicon: Lexicon | None = None) -> str:
+    """The words that all of a company's names start with, joined by `_`; empty if none, or for a single name (3.2).
+
+    It stops at the first word that can be a verb: a company whose tools are all `get_…` has no prefix.
+    """
+    verbs = (default_lexicon() if lexicon is None else lexicon).verbs
+    shared = words_of_company(names)
+    for place, word in enumerate(shared):
+        entry = verbs.get(word)
+        if entry is not None and entry.role in _VERBAL:
+            del shared[place:]
+            break
+    return "_".join(shared)
+
+
+def _by_platform(name: str) -> Verdict:
+    verb = platform_verb(name)
+    if verb is None:
+        return Verdict(False, "heuristic:platform", "the name contains none of the platform's twelve verbs", None)
+    return Verdict(True, "heuristic:platform", f"the name contains '{verb}'", verb)
+
+
+def _by_words(name: str, prefix: str, lexicon: Lexicon) -> Verdict:
+    words = split(name)
+    if prefix:
+        dropped = _prefix_words(prefix)
+        if len(words) > len(dropped) and words[: len(dropped)] == list(dropped):
+            words = words[len(dropped) :]
+    found: Judgement | None = None
+    if not _MARKS.isdisjoint(name):
+        found = _by_segment(name, lexicon)
+    if found is None:
+        camel = not name.islower() and "_" not in name and "-" not in name
+        found = judge(words, lexicon, camel_http=camel)
+    if found is None:
+        return Verdict(True, "heuristic:words", _no_verb(words, lexicon), None)
+    return Verdict(found.side_effecting, "heuristic:words", found.reason, found.verb)
+
+
+def _by_segment(name: str, lexicon: Lexicon) -> Judgement | None:
+    """`search.update_index`: what follows the namespace decides alone, if it holds a verb besides an HTTP method."""
+    segment = split(last_segment(name))
+    if not segment:
+        return None
+    if len(segment) == 1 and segment[0] in ("get", "post", "put", "patch", "delete", "head", "options"):
+        return None
+    return judge(segment, lexicon)
+
+
+def _no_verb(words: list[str], lexicon: Lexicon) -> str:
+    for word in words:
+        entry = lexicon.verbs.get(word)
+        if entry is not None and entry.role is Role.NOMINAL:
+            return f"no verb that the tables know ('{word}' {entry.why})"
+    return "no verb that the tables know"
+
+
+@lru_cache(maxsize=64)
+def _prefix_words(prefix: str) -> tuple[str, ...]:
+    return tuple(split(prefix))
