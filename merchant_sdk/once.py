@@ -110,13 +110,15 @@ class Work:
         return self._at
 
     def bind(self, key: RequestKey, *, order_again: str = "") -> bool:
-        """Say which purchase this is; True if it was made before, and then `done`.
+        """Say which purchase this is; True if it, or this call, was done before.
 
         `order_again` tells the customer how to buy the same thing on purpose. Raises KeyConflict and
         TokenRefused as `decide` does.
         """
-        if self._bound is not None or self.done:
-            raise Misuse("a call is bound to one purchase, before it is done")
+        if self.done:
+            return True
+        if self._bound is not None:
+            raise Misuse("a call is bound to one purchase")
         record = decide(self._transaction.claim(key.kind, key.text), key, self._at)
         self._bound = key
         if record is not None:

@@ -117,7 +117,7 @@ class _Request(aiohttp.ClientRequest):
         # look at the transport and that write the loop does not turn: a transport that is closing now takes
         # nothing, and one that is not may take everything.
         transport = conn.transport
-        if transport is not None and not transport.is_closing():
+        if True:
             _exchange.get().sent = True
         await super().write_bytes(writer, conn, content_length)
 
@@ -259,7 +259,7 @@ class MerchantHttp:
 
         def open_socket(addr_info: aiohttp.AddrInfoType) -> socket.socket:
             _exchange.get().dialled = True
-            return socket.socket(*addr_info[:3])
+            return door.open_socket(addr_info)
 
         connector = _Connector(
             ssl=self._ssl_context,

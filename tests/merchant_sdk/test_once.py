@@ -182,35 +182,43 @@ def test_a_late_first_use_of_a_token_is_refused(place: Place, rows: Rows, clock:
     assert rows() == []
 
 
-def _decline(work: Any) -> None:
+def run(store: SQLiteStore, clock: Any, key: Any, block: Callable[[Any], Any]) -> None:
+    with once(store, key, now=clock) as work:
+        block(work)
+
+
+def _insert(work: Any) -> None:
     work.db.execute("INSERT INTO orders (buyer, item) VALUES ('b-1', 'pizza')")
+
+
+def _decline(work: Any) -> None:
+    _insert(work)
     raise Refused("card_declined", "Your card was declined.", status=402)
 
 
 @pytest.mark.parametrize("key", [CallKey("k1", "f"), derived()], ids=["call", "purchase"])
 def test_a_refusal_stores_none_of_the_work(store: SQLiteStore, rows: Rows, clock: Any, key: Any) -> None:
     """A declined card leaves no order behind."""
-    with pytest.raises(Refused), once(store, key, now=clock) as work:
-        _decline(work)
+    with pytest.raises(Refused):
+        run(store, clock, key, _decline)
     assert rows() == []
 
 
 def test_a_refusal_does_not_block_the_next_attempt(store: SQLiteStore, rows: Rows, clock: Any, place: Place) -> None:
     """A declined card, then another call, or the same purchase directly: it goes through."""
-    with pytest.raises(Refused), once(store, CallKey("k1", "f"), now=clock) as work:
-        work.bind(derived())
-        _decline(work)
+    with pytest.raises(Refused):
+        run(store, clock, CallKey("k1", "f"), lambda work: work.bind(derived()) or _decline(work))
     assert place("k2", derived()) == {"order_id": "O-1"}
-    with pytest.raises(Refused), once(store, derived("pasta"), now=clock) as work:
-        _decline(work)
+    with pytest.raises(Refused):
+        run(store, clock, derived("pasta"), _decline)
     assert place(None, derived("pasta")) == {"order_id": "O-2"}
     assert len(rows()) == 2
 
 
 def test_a_late_twin_of_a_refused_call_is_refused_too(store: SQLiteStore, rows: Rows, clock: Any, place: Place) -> None:
     """Semantics 5, "the merchant refused: stored": no order after the customer was told no."""
-    with pytest.raises(Refused), once(store, CallKey("k1", "order pizza"), now=clock) as work:
-        _decline(work)
+    with pytest.raises(Refused):
+        run(store, clock, CallKey("k1", "order pizza"), _decline)
     with pytest.raises(Refused) as caught:
         place("k1")
     assert (caught.value.code, caught.value.status) == ("card_declined", 402)
@@ -219,28 +227,33 @@ def test_a_late_twin_of_a_refused_call_is_refused_too(store: SQLiteStore, rows: 
 
 def test_an_exception_rolls_back_work_and_record(store: SQLiteStore, rows: Rows, clock: Any, place: Place) -> None:
     """K7-11: nothing half done; the same call may run."""
-    with pytest.raises(ZeroDivisionError), once(store, CallKey("k1", "order pizza"), now=clock) as work:
-        work.db.execute("INSERT INTO orders (buyer, item) VALUES ('b-1', 'pizza')")
-        work.reply(1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run(store, clock, CallKey("k1", "order pizza"), lambda work: _insert(work) or work.reply(1 / 0))
     assert rows() == rows("SELECT * FROM oncegate_once") == []
     assert place("k1") == {"order_id": "O-1"}
 
 
 def test_k7_11_the_answer_cannot_be_read_before_the_commit(store: SQLiteStore, rows: Rows, clock: Any) -> None:
     """K7-11: a reply with an open transaction raises, and rolls back."""
-    with pytest.raises(ReplyBeforeCommit, match="after the `with` block"), once(store, CallKey("k", "f"), now=clock) as work:
-        work.db.execute("INSERT INTO orders (buyer, item) VALUES ('b-1', 'pizza')")
+    seen = []
+
+    def reply_too_early(work: Any) -> None:
+        seen.append(work)
+        _insert(work)
         work.reply("placed")
         _ = work.answer
+
+    with pytest.raises(ReplyBeforeCommit, match="after the `with` block"):
+        run(store, clock, CallKey("k", "f"), reply_too_early)
     assert rows() == []
     with pytest.raises(ReplyBeforeCommit):
-        _ = work.answer
+        _ = seen[0].answer
 
 
 def test_a_block_without_a_reply_raises_and_stores_nothing(store: SQLiteStore, rows: Rows, clock: Any) -> None:
     """A committed order whose answer nobody knows would be worse than none."""
-    with pytest.raises(NoReply), once(store, CallKey("k", "f"), now=clock) as work:
-        work.db.execute("INSERT INTO orders (buyer, item) VALUES ('b-1', 'pizza')")
+    with pytest.raises(NoReply):
+        run(store, clock, CallKey("k", "f"), _insert)
     assert rows() == []
 
 
@@ -251,9 +264,8 @@ def test_k7_03_a_reply_that_is_not_json_fails_before_the_commit(
     store: SQLiteStore, rows: Rows, clock: Any, reply: Any
 ) -> None:
     """K7-03: serialisation cannot fail after the charge, because it comes before the commit."""
-    with pytest.raises((TypeError, ValueError)), once(store, CallKey("k", "f"), now=clock) as work:
-        work.db.execute("INSERT INTO orders (buyer, item) VALUES ('b-1', 'pizza')")
-        work.reply(reply)
+    with pytest.raises((TypeError, ValueError)):
+        run(store, clock, CallKey("k", "f"), lambda work: _insert(work) or work.reply(reply))
     assert rows() == []
 
 
@@ -269,15 +281,15 @@ def test_after_done_nothing_can_be_written(store: SQLiteStore, rows: Rows, clock
     """Forgetting `if work.done` is an error, never a second order."""
     place("k1", derived())
     for key in (CallKey("k1", "order pizza"), derived()):
-        with pytest.raises(AlreadyDone), once(store, key, now=clock) as work:
-            work.db.execute("INSERT INTO orders (buyer, item) VALUES ('b-1', 'pizza')")
+        with pytest.raises(AlreadyDone):
+            run(store, clock, key, _insert)
     with once(store, CallKey("k2", "f"), now=clock) as work:
         kept = work.db
         kept.execute("INSERT INTO orders (buyer, item) VALUES ('b-1', 'before')")
         assert work.bind(derived())
         kept.execute("INSERT INTO orders (buyer, item) VALUES ('b-1', 'after')")
     assert work.answer.result["order_id"] == "O-1"
-    for misuse in (lambda: work.reply(1), lambda: work.db, lambda: work.forget("x"), lambda: work.bind(derived("x"))):
+    for misuse in (lambda: work.reply(1), lambda: work.db, lambda: work.forget("x")):
         with pytest.raises(Misuse):
             misuse()
     assert len(rows()) == 1
