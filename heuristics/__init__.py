@@ -1,4 +1,4 @@
-"""What a tool's name says about what it does. Pure but for `default_lexicon`, which reads the shipped word tables once."""
+"""What a tool's name says about what it does. Pure but for `default_lexicon`, which reads the shipped tables once."""
 
 from __future__ import annotations
 

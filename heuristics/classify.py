@@ -1,4 +1,4 @@
-"""Is a tool side-effecting? Declarations first (3.3), then the name (3.1 or 3.2), then hints, which only raise (3.4)."""
+"""Is a tool side-effecting? Declarations first (3.3), then the name (3.1, 3.2), then hints, which only raise (3.4)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .lexicon import Lexicon, Role
 from .lexicon_file import default_lexicon
 from .overrides import declared
 from .platform import platform_verb
-from .verbs import Judgement, judge
+from .verbs import METHODS, Judgement, judge
 from .words import last_segment, split, words_of_company
 
 __all__ = ["Heuristic", "Verdict", "classify", "shared_prefix"]
@@ -22,7 +22,17 @@ Heuristic = Literal["words", "platform"]
 
 _NONE: Mapping[str, bool] = MappingProxyType({})
 _MARKS = frozenset("./:_")
-_VERBAL = (Role.MUTATING, Role.MUTATING_OR_NOUN, Role.FRONT, Role.ACT, Role.DISPATCHER, Role.READ, Role.READ_OR_NOUN)
+_VERBAL = (
+    Role.MUTATING,
+    Role.MUTATING_OR_NOUN,
+    Role.FRONT,
+    Role.ACT,
+    Role.DISPATCHER,
+    Role.GET,
+    Role.READ,
+    Role.READ_OR_NOUN,
+    Role.NOUN_OR_READ,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +116,22 @@ def _by_words(name: str, prefix: str, lexicon: Lexicon) -> Verdict:
 
 
 def _by_segment(name: str, lexicon: Lexicon) -> Judgement | None:
-    """`search.update_index`: what follows the namespace decides alone, if it holds a verb besides an HTTP method."""
-    segment = split(last_segment(name))
-    if not segment:
+    """`search.update_index`: what follows the namespace decides alone, if it holds a verb besides an HTTP method.
+
+    It cannot make a read of a name that starts with a mutating verb: `delete_user-list` deletes.
+    """
+    tail = last_segment(name)
+    segment = split(tail)
+    if not segment or (len(segment) == 1 and segment[0] in METHODS):
         return None
-    if len(segment) == 1 and segment[0] in ("get", "post", "put", "patch", "delete", "head", "options"):
-        return None
-    return judge(segment, lexicon)
+    found = judge(segment, lexicon)
+    if found is None or found.side_effecting:
+        return found
+    for word in split(name[: len(name) - len(tail)]):
+        entry = lexicon.verbs.get(word)
+        if entry is not None and entry.role in (Role.MUTATING, Role.MUTATING_OR_NOUN):
+            return None
+    return found
 
 
 def _no_verb(words: list[str], lexicon: Lexicon) -> str:

@@ -1,4 +1,4 @@
-"""What a tool says of itself: MCP annotations and its HTTP method. Promise 3.4: this may raise protection, never lower it."""
+"""What a tool says of itself: MCP annotations, its HTTP method. This may raise protection, never lower it (3.4)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WRITING_METHODS = ("PUT", "PATCH", "DELETE")
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """MCP `readOnlyHint`, `destructiveHint`, `idempotentHint` and the HTTP method, in any case; None where not stated."""
+    """MCP `readOnlyHint`, `destructiveHint`, `idempotentHint`; the HTTP method in any case. None where not stated."""
 
     read_only: bool | None = None
     destructive: bool | None = None

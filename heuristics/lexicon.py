@@ -1,4 +1,4 @@
-"""What words mean: the tables of `config/verbs.toml` as one frozen value. Pure; reading the file is `lexicon_file`'s job."""
+"""What words mean: the tables of `config/verbs.toml` as one frozen value. Pure; `lexicon_file` reads the file."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ class Role(Enum):
     ACT = "act"
     FRONT = "front"
     DISPATCHER = "dispatcher"
+    GET = "get"
     READ = "read"
+    QUESTION = "question"
     READ_OR_NOUN = "read_or_noun"
+    NOUN_OR_READ = "noun_or_read"
     HTTP_WRITE = "http_write"
     HTTP_READ = "http_read"
     MODIFIER = "modifier"
@@ -32,7 +35,7 @@ class Role(Enum):
     JOINED = "joined"
     PREPOSITION = "preposition"
     NOMINAL = "nominal"
-    # What a word says where no verb does; in maps of their own, since 'report' is a verb in front and a noun at the end.
+    # What a word says where no verb does; in maps of their own, since 'report' is a verb in front, a noun at the end.
     READ_NOUN = "read_noun"
     DOCUMENT = "document"
     AMOUNT = "amount"
@@ -87,7 +90,7 @@ class Lexicon:
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> Lexicon:
-        """`{role: {group: {"why": str, "words": [str]}}}`; raises LexiconError naming the table and the word at fault."""
+        """`{role: {group: {"why": str, "words": [str]}}}`; raises LexiconError naming the table and word at fault."""
         verbs: dict[str, Entry] = {}
         tails: dict[str, Entry] = {}
         heads: dict[str, Entry] = {}
@@ -101,9 +104,9 @@ class Lexicon:
                 for word in _words(table, group, "words"):
                     _put(into, table, word, Entry(word, role, why))
         for word in PLATFORM_VERBS:
-            entry = verbs.setdefault(word, Entry(word, Role.MUTATING, "one of the platform's twelve verbs"))
+            entry = verbs.setdefault(word, Entry(word, Role.MUTATING, "is one of the platform's twelve verbs"))
             if entry.role not in _PLATFORM_ROLES:
-                raise LexiconError(f"'{word}' is one of the platform's twelve verbs (3.1) and cannot be {entry.role.value}")
+                raise LexiconError(f"'{word}' is one of the platform's twelve verbs (3.1), so not {entry.role.value}")
         _add_spellings(verbs)
         return cls(
             MappingProxyType(verbs),

@@ -1,4 +1,4 @@
-"""Finds and reads the word tables that ship with the package. The package's only I/O; everything else takes a Lexicon."""
+"""Finds and reads the shipped word tables. The package's only I/O; everything else takes a Lexicon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declared verdicts, in the order of promise 3.3: the tool's own, the company's (exact name, then glob), the platform's.
+"""Declared verdicts in the order of 3.3: the tool's own, the company's (exact name, then glob), the platform's.
 
 Names are matched byte for byte as registered: `catalog.query` and `catalog_query` are two tools.
 """
@@ -36,8 +36,8 @@ def declared(
 def glob_order(rule: str, side_effecting: bool) -> tuple[int, int, bool, str]:
     """Sort key of globs, the one to ask first at the front.
 
-    The most literal characters win, then the fewest wildcards, then the protecting one, then the alphabet. Not the order
-    of declaration: overrides travel as JSON objects, whose order nobody has to keep.
+    The most literal characters win, then the fewest wildcards, then the protecting one, then the alphabet. Not the
+    order of declaration: overrides travel as JSON objects, whose order nobody has to keep.
     """
     wildcards = sum(rule.count(mark) for mark in "*?[")
     return (wildcards - len(rule), wildcards, not side_effecting, rule)

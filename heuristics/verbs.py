@@ -4,10 +4,11 @@ The rules, in the order they are tried:
 
 1. modifiers in front (`bulk_`) and noise at the end (`_tool`) are dropped, two-word phrases (`check in`) made one;
 2. `and`/`or` joining a mutating verb to the rest makes it side-effecting, whatever leads;
-3. a verb that only reads, at the very end, makes a read (`deploy_plan_get`): nothing could follow it to be got;
-4. otherwise the first verb decides. Words that are nouns as often as verbs count in front position only, and a read
+3. in a camel-case operation id that no verb leads, the HTTP method at its end decides (`CartsByIdDelete`);
+4. a read verb where no object can follow (`deploy_plan_get`), or `get` behind an object, outweighs an earlier verb;
+5. otherwise the first verb decides. Words that are nouns as often as verbs count in front position only, and a read
    word that is also a noun gives way to a mutating verb that ends the name (`price_list_update`);
-5. a name without a verb is a read if its last word names data that is only ever shown (`payment_status`).
+6. a name without a verb is a read if its last word names data that is only ever shown (`payment_status`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,16 @@ from dataclasses import dataclass
 
 from .lexicon import Entry, Lexicon, Role
 
-__all__ = ["Judgement", "judge"]
+__all__ = ["METHODS", "Judgement", "judge"]
 
 _MUTATING = (Role.MUTATING, Role.MUTATING_OR_NOUN)
 _FRONT = (Role.FRONT, Role.ACT, Role.DISPATCHER, Role.HTTP_WRITE)
-_READS = (Role.READ, Role.READ_OR_NOUN)
+_PLAIN_READS = (Role.GET, Role.READ)
+_NOUN_READS = (Role.READ_OR_NOUN, Role.NOUN_OR_READ)
+_READS = (*_PLAIN_READS, *_NOUN_READS, Role.QUESTION)
+
+# The methods that operation ids carry, and whether they write.
+METHODS = {"get": False, "head": False, "options": False, "post": True, "put": True, "patch": True, "delete": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +49,13 @@ def judge(words: list[str], lexicon: Lexicon, *, camel_http: bool = False) -> Ju
         return joined
     lead = _lead(entries, camel_http)
     if lead is None:
+        if camel_http and (by_method := _by_method(words, entries, len(words))) is not None:
+            return by_method
         return _by_noun(words, entries, lexicon)
     entry = entries[lead]
     assert entry is not None  # _lead gives only places of known words
+    if camel_http and (by_method := _by_method(words, entries, lead)) is not None:
+        return by_method
     end = _clause_end(entries, lead)
     if entry.role in _READS or entry.role is Role.HTTP_READ:
         return _from_read(words, entries, lead, end)
@@ -117,7 +127,7 @@ def _clause_end(entries: list[Entry | None], lead: int) -> int:
 
 
 def _joined_verb(words: list[str], entries: list[Entry | None], lexicon: Lexicon) -> Judgement | None:
-    """A mutating verb behind `and`/`or` (3.2). A front word there is a verb too, unless a noun for data ends the name."""
+    """A mutating verb behind `and`/`or` (3.2); a front word there is one too, unless a noun for data ends the name."""
     for place, entry in enumerate(entries[:-1]):
         if entry is None or place == 0:
             continue
@@ -144,13 +154,19 @@ def _joined_verb(words: list[str], entries: list[Entry | None], lexicon: Lexicon
 def _from_read(words: list[str], entries: list[Entry | None], lead: int, end: int) -> Judgement:
     entry = entries[lead]
     assert entry is not None
-    if entry.role is Role.READ_OR_NOUN:
+    if entry.role in _NOUN_READS:
         closing = _closing_verb(entries, lead, end)
         if closing is not None:
-            last = entries[closing]
-            assert last is not None
-            return Judgement(True, words[closing], f"'{words[closing]}' {last.why}; '{words[lead]}' is a noun before it")
+            return _noun_before(words, entries, closing, lead)
     return Judgement(False, words[lead], f"'{words[lead]}' {entry.why}")
+
+
+def _noun_before(words: list[str], entries: list[Entry | None], verb: int, noun: int) -> Judgement:
+    """The verb at one place decides, since the word at the other turned out to be a noun."""
+    entry = entries[verb]
+    assert entry is not None
+    reason = f"'{words[verb]}' {entry.why}; '{words[noun]}' is a noun before it"
+    return Judgement(entry.role in _MUTATING, words[verb], reason)
 
 
 def _closing_verb(entries: list[Entry | None], lead: int, end: int) -> int | None:
@@ -159,16 +175,31 @@ def _closing_verb(entries: list[Entry | None], lead: int, end: int) -> int | Non
     In front (`search_reindex`) only a verb that is never a noun shows that, and only with no question between
     (`check_if_can_cancel`); after other words (`price_list_update`) the next verb does.
     """
+    front, closing = entries[lead], entries[end - 1]
     if lead == 0:
-        last = entries[end - 1]
-        if last is None or last.role is not Role.MUTATING or end - 1 == lead:
+        if closing is None or end == 1:
+            return None
+        noun = front is not None and front.role is Role.NOUN_OR_READ and end > 2
+        if closing.role is not Role.MUTATING and not (noun and closing.role is Role.MUTATING_OR_NOUN):
             return None
         between = entries[lead + 1 : end - 1]
-        return None if any(entry is not None and entry.role is Role.READ for entry in between) else end - 1
+        asked = any(entry is not None and entry.role in (Role.QUESTION, *_PLAIN_READS) for entry in between)
+        return None if asked else end - 1
     for place in (lead + 1, end - 1):
         if lead < place < end and (entry := entries[place]) is not None and entry.role in _MUTATING:
             return place
     return None
+
+
+def _by_method(words: list[str], entries: list[Entry | None], lead: int) -> Judgement | None:
+    """The HTTP method that ends a camel-case operation id (`CartsByIdPost`), if no verb leads it (`listPost`)."""
+    last, entry = words[-1], entries[-1]
+    if entry is None or len(words) == 1 or last not in METHODS:
+        return None
+    before = entries[lead] if lead < len(entries) - 1 else None
+    if before is not None and before.role in (*_READS, *_MUTATING) and (lead == 0 or last == "post"):
+        return None  # search and lookup are POSTed everywhere
+    return Judgement(METHODS[last], last, f"'{last}' is the HTTP method that ends the operation's name")
 
 
 def _from_mutating(
@@ -178,17 +209,31 @@ def _from_mutating(
     assert entry is not None
     word, last = words[lead], words[end - 1]
     act = Judgement(True, word, f"'{word}' {entry.why}")
+    if (got := _object_first(words, entries, lead)) is not None:
+        return got
     if end - 1 == lead:
         return act
-    closing = entries[end - 1]
-    if closing is not None and closing.role is Role.READ:
-        return Judgement(False, last, f"'{last}' {closing.why}, and ends the name")
+    closing = entries[-1]
+    if end < len(entries) and closing is not None and closing.role in (*_MUTATING, Role.HTTP_WRITE):
+        return act
     objects = lexicon.reading_objects.get(word)
     if objects is not None and last in objects:
         return Judgement(False, word, f"'{word} … {last}' {objects[last]}")
     if entry.role in _MUTATING or entry.role is Role.DISPATCHER or (camel_http and entry.role is Role.HTTP_WRITE):
         return act
     return _front_as_noun(words, entries, lead, end, lexicon) or act
+
+
+def _object_first(words: list[str], entries: list[Entry | None], lead: int) -> Judgement | None:
+    """A read verb that could not follow a verb: at the very end, or one that only fetches, behind an object."""
+    last = len(words) - 1
+    for place in range(lead + 1, len(words)):
+        entry = entries[place]
+        if entry is None:
+            continue
+        if (place == last and entry.role in _PLAIN_READS) or (place > lead + 1 and entry.role is Role.GET):
+            return _noun_before(words, entries, place, lead)
+    return None
 
 
 def _front_as_noun(
@@ -208,8 +253,10 @@ def _front_as_noun(
             continue
         if entry.role in _MUTATING:
             return Judgement(True, words[place], f"'{words[place]}' {entry.why}")
-        if entry.role is Role.READ or (entry.role is Role.READ_OR_NOUN and place in (lead + 1, last)):
-            return Judgement(False, words[place], f"'{words[place]}' {entry.why}; '{words[lead]}' is a noun before it")
+        if entry.role in _NOUN_READS and place < last and (closing := _closing_verb(entries, place, end)) is not None:
+            return _noun_before(words, entries, closing, place)
+        if entry.role in _PLAIN_READS or (entry.role in _NOUN_READS and place in (lead + 1, last)):
+            return _noun_before(words, entries, place, lead)
     for place in range(lead + 1, end):
         mark = lexicon.tails.get(words[place])
         if mark is not None and mark.role is Role.READ_MARK:
@@ -222,12 +269,14 @@ def _front_as_noun(
 def _act_as_noun(
     words: list[str], entries: list[Entry | None], lead: int, end: int, lexicon: Lexicon
 ) -> Judgement | None:
-    """An act that the word right behind it shows to be a noun: `request_status`, `mail_get_webhook`, `mail_list_orders`."""
+    """An act that the word right behind it shows to be a noun: `request_status`, `mail_list_orders`."""
     word, behind = words[lead + 1], entries[lead + 1]
     if behind is not None:
         listed = word in lexicon.reading_objects.get(words[lead], ())
-        if behind.role is Role.READ or (behind.role is Role.READ_OR_NOUN and listed):
-            return Judgement(False, word, f"'{word}' {behind.why}; '{words[lead]}' is a noun before it")
+        if behind.role in _NOUN_READS and (closing := _closing_verb(entries, lead + 1, end)) is not None:
+            return _noun_before(words, entries, closing, lead)
+        if behind.role in _PLAIN_READS or (behind.role in _NOUN_READS and listed):
+            return _noun_before(words, entries, lead + 1, lead)
     tail = lexicon.tails.get(word)
     if end - 1 == lead + 1 and tail is not None and tail.role is Role.READ_NOUN:
         return Judgement(False, None, f"'{word}' {tail.why}")

@@ -21,7 +21,7 @@ def fold(text: str) -> str:
     """Compatibility forms and accents removed, case kept: `añadir` -> `anadir`, full-width Latin -> ASCII."""
     if text.isascii():
         return text
-    decomposed = unicodedata.normalize("NFKD", text.replace("ß", "ss"))
+    decomposed = unicodedata.normalize("NFKD", text.replace("ß", "ss").replace("ẞ", "SS"))
     return "".join(char for char in decomposed if not unicodedata.combining(char))
 
 

@@ -63,9 +63,9 @@ def read_arguments(signature: inspect.Signature, arguments: Mapping[str, Any]) -
 
 
 def _options(annotation: Any) -> tuple[Any, ...]:
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return typing.get_args(annotation)
-    return (typing.get_origin(annotation) or annotation,)
+    union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    options = typing.get_args(annotation) if union else (annotation,)
+    return tuple(typing.get_origin(option) or option for option in options)
 
 
 def _read(annotation: Any, value: Any) -> Any:

@@ -59,18 +59,18 @@ class MerchantApp:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000})
         elif scope["type"] == "http":
-            try:
-                reply = await self._answer(scope, receive)
-            except _ClientGone:
-                return
-            await _send(reply, send)
+            reply = await self._answer(scope, receive)
+            if reply is not None:
+                await _send(reply, send)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Reply:
-        """What to say; also the table of what each error means on the wire (semantics 5)."""
+    async def _answer(self, scope: Scope, receive: Receive) -> Reply | None:
+        """What to say, or None if nobody is left to hear it. What each error means on the wire (semantics 5)."""
         try:
             return await self._handle(scope, receive)
         except _Rejected as rejected:
             return rejected.reply
+        except _ClientGone:
+            return None
         except SignatureError as error:
             _log.warning("request refused: %s", error)
             # One answer for all kinds: the reason is for our log, not for whoever is guessing.

@@ -41,6 +41,8 @@ def _parts(value: Any) -> Iterable[bytes]:
         for item in value:
             yield from _parts(item)
     elif isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError("the fields of an object are named by text")
         yield b"o%d" % len(value)
         for key in sorted(value):
             yield key.encode()

@@ -190,8 +190,9 @@ class Work:
     def _put(
         self, key: CallKey | RequestKey, body: str, outcome: Literal["succeeded", "refused"] = "succeeded"
     ) -> None:
-        at = self._at if self._found is None else self._found.first_at
-        self._transaction.put(Record(key.kind, key.text, key.fingerprint, outcome, body, at))
+        # An answer found as a purchase is kept from now on, not from its first commit: its call may come again
+        # for as long as any other.
+        self._transaction.put(Record(key.kind, key.text, key.fingerprint, outcome, body, self._at))
 
     def _end(self, *, commit: bool) -> None:
         transaction, self._open = self._transaction, None

@@ -12,7 +12,7 @@ Outcome = Literal["succeeded", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What was committed under one key. `reply` is JSON text, `at` the first commit in Unix seconds."""
+    """What was committed under one key. `reply` is JSON text, `at` when, in Unix seconds."""
 
     kind: Kind
     key: str
@@ -64,4 +64,4 @@ class Store(Protocol):
         """A connection for reads only, in one consistent snapshot."""
 
     def prune(self, before: float) -> int:
-        """Drop records first committed before this Unix time; how many. Keep 30 days at least (4.13)."""
+        """Drop records committed before this Unix time; how many. Keep 30 days at least (4.13)."""

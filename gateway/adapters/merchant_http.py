@@ -91,6 +91,7 @@ AFTER_SENDING: Final[tuple[tuple[type[Exception], Reason], ...]] = (
 )
 """What an exception says, by whether a byte may have left: the first class that fits."""
 
+_EXPECTED: Final = (aiohttp.ClientError, OSError, ValueError)
 _HANDSHAKE_ERRORS: Final = frozenset({errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, None})
 
 
@@ -117,7 +118,7 @@ class _Request(aiohttp.ClientRequest):
         # look at the transport and that write the loop does not turn: a transport that is closing now takes
         # nothing, and one that is not may take everything.
         transport = conn.transport
-        if True:
+        if transport is not None and not transport.is_closing():
             _exchange.get().sent = True
         await super().write_bytes(writer, conn, content_length)
 
@@ -200,6 +201,8 @@ class MerchantHttp:
         except Exception as error:
             # Whatever went wrong, the record above must be settled or released. The text of the error is not
             # used: it may hold the URL.
+            if not isinstance(error, _EXPECTED):
+                _log.error("unexpected %s while calling a merchant", type(error).__name__)
             if exchange.sent:
                 return self._ended(SeenKind.BROKEN, _first(AFTER_SENDING, error), exchange)
             reason = _first(BEFORE_SENDING, error)
@@ -233,10 +236,8 @@ class MerchantHttp:
         except BaseException:
             response.close()
             raise
-        if too_large:
+        if not response.closed:  # at its end it has closed itself and gone back to the pool
             response.close()
-        else:
-            response.release()
         headers = response.headers
         content_type, charset = content_type_of(headers.get("Content-Type"))
         _log.debug("merchant replied with HTTP %d", response.status)
@@ -301,6 +302,8 @@ async def _read(content: aiohttp.StreamReader, limit: int) -> tuple[bytes, bool]
         size += len(chunk)
         if size > limit:
             return b"".join(chunks)[:EXCERPT_BYTES], True
+        if content.at_eof():
+            break
     return chunks[0] if len(chunks) == 1 else b"".join(chunks), False
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import enum
+import functools
 import html
 import re
 from encodings.aliases import aliases
@@ -92,6 +93,7 @@ _NOT_ALPHANUMERIC = re.compile(r"[^a-z0-9]+")
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}  # unlike lower(), keeps the length
 
 
+@functools.lru_cache(maxsize=256)
 def content_type_of(header: str | None) -> tuple[str, str | None]:
     """Split a Content-Type field value (RFC 9110, 8.3) into media type, lowercase, and charset or None."""
     if not header:

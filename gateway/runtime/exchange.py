@@ -1,5 +1,7 @@
-"""One request to the gateway and what was seen of its answer. No second tries here, no redirects, no
-proxies."""
+"""One request to the gateway and what was seen of its answer: no second try, no redirect, no proxy.
+
+(aiohttp itself sends a GET once more on a connection that broke; never a POST, and GETs here only read.)
+"""
 
 from __future__ import annotations
 

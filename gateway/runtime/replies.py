@@ -89,6 +89,8 @@ def read_reply(reply: object, step: int) -> Reply | Unreadable:
     if not asked and not text.strip():
         return Unreadable("it holds neither text nor a tool call")
     message = {name: value for name, value in reply.items() if name != "tool_calls"} | {"role": "assistant"}
+    if isinstance(content, list):
+        message["content"] = [block for block in content if isinstance(block, dict)]
     return Reply(text, asked, dialect.write_calls(message, asked), dialect)
 
 
@@ -208,7 +210,7 @@ def _write_anthropic(message: dict[str, Any], asked: Sequence[Asked]) -> dict[st
     place = -1
     for block in message["content"]:
         if not _is_block(block, "tool_use"):
-            blocks += [block] if isinstance(block, dict) else []
+            blocks.append(block)
             continue
         place += 1
         if (call := by_place.get(place)) is not None:

@@ -202,6 +202,8 @@ def _noted(message: str, asked: Asked) -> str:
 
 def _what_now(error: OncegateError) -> str:
     outcome = error.outcome
+    if isinstance(error, Problem) and error.status == 500:
+        outcome = "unknown"  # a fault inside the gateway may strike after the merchant was asked
     if outcome is None and isinstance(error, Problem) and error.status < 500:
         outcome = "not_sent"  # a refusal recorded nothing (semantics 8)
     if outcome == "not_sent" and not error.retryable:

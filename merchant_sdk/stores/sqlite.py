@@ -95,8 +95,7 @@ class SQLiteTransaction:
         self._say(_UNDO_WORK)
 
     def commit(self) -> None:
-        if not self._connection.in_transaction:
-            raise TransactionMisuse("the transaction ended before the block did (a ROLLBACK inside the work?)")
+        self._check()
         self._say(_COMMIT)
 
     def rollback(self) -> None:
@@ -110,10 +109,15 @@ class SQLiteTransaction:
             self._connection.close()
 
     def _raw(self) -> sqlite3.Cursor:
+        self._check()
         # The merchant may have set a row factory; the records are read without it.
         cursor = self._connection.cursor()
         cursor.row_factory = None
         return cursor
+
+    def _check(self) -> None:
+        if not self._connection.in_transaction:
+            raise TransactionMisuse("the transaction ended before the block did (an OR ROLLBACK inside the work?)")
 
     def _say(self, statement: str) -> None:
         self._speaking = True

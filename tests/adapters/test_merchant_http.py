@@ -380,9 +380,11 @@ async def test_p5_a_transport_closed_before_the_first_byte_is_certainly_not_sent
     """5: "no byte sent" is claimed only where the transport takes nothing."""
     merchant = await street.merchant(answering)
     connect = merchant_http._Connector.connect
+    connected = []
 
-    async def then_lost(self, *args):
-        conn = await connect(self, *args)
+    async def then_lost(self, *args, **named):
+        conn = await connect(self, *args, **named)
+        connected.append(conn)
         if when == "at_once":
             conn.transport.abort()
         else:
@@ -393,6 +395,7 @@ async def test_p5_a_transport_closed_before_the_first_byte_is_certainly_not_sent
     seen = await street.client().send(call(merchant.url()), deadline_s=AMPLE)
     assert (seen.kind, seen.sent, merchant.requests) == (SeenKind.NOT_CONNECTED, False, [])
     assert outcome(seen) is OutcomeKind.NOT_SENT
+    assert len(connected) == 1
 
 
 @pytest.mark.parametrize("header", [("Request-Id", "a\r\nX: y"), ("X\r\n", "a")])

@@ -1,4 +1,4 @@
-"""How often the heuristics are right on labelled names, by company. `python tests/heuristics/accuracy.py FILE [--heuristic platform]`.
+"""How often the heuristics are right on labelled names, by company: `python tests/heuristics/accuracy.py FILE`.
 
 FILE is a CSV with the columns name, effect (`write` or `read`) and repo; every repo counts as one company.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -88,7 +89,7 @@ def measure(path: Path, heuristic: Heuristic = "words") -> Figures:
 
 def _mean(values: list[float | None]) -> float:
     known = [value for value in values if value is not None]
-    return sum(known) / len(known)
+    return sum(known) / len(known) if known else math.nan
 
 
 def as_table(figures: Figures) -> str:
@@ -114,7 +115,7 @@ def as_misses(figures: Figures) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.2f} %"
+    return "-" if value is None or math.isnan(value) else f"{100 * value:.2f} %"
 
 
 def main(arguments: list[str]) -> int:

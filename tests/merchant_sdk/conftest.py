@@ -6,6 +6,7 @@ import base64
 import importlib.util
 import json
 import sqlite3
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -139,7 +140,7 @@ def shop(store: SQLiteStore, secret: str, clock: Clock) -> Shop:
 
 
 @pytest.fixture
-def example() -> Callable[[str], ModuleType]:
+def example(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
     """Load a file of examples/ by its name, fresh each time."""
 
     def load(name: str) -> ModuleType:
@@ -147,6 +148,7 @@ def example() -> Callable[[str], ModuleType]:
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
         spec.loader.exec_module(module)
         return module
 

@@ -128,10 +128,14 @@ def test_the_window_starts_at_the_first_order_and_no_repeat_prolongs_it(place: P
     assert len(rows()) == 2
 
 
-def test_a_call_answered_with_an_original_keeps_that_answer(place: Place, rows: Rows, clock: Any) -> None:
-    """2.1: the second call's lost reply is fetched again after the window: no order appears."""
+def test_a_call_answered_with_an_original_keeps_that_answer(
+    store: SQLiteStore, place: Place, rows: Rows, clock: Any
+) -> None:
+    """2.1, 4.13: from its own time on: the second call's lost reply is fetched again after the window: no order appears."""
     place("k1", derived())
+    clock.at += 90
     second = place("k2", derived())
+    assert store.prune(clock.at) == 2
     clock.at += 86_400
     assert place("k2", derived()) == second
     assert len(rows()) == 1

@@ -26,8 +26,8 @@ class PlayedGateway:
     """Answers as the real one would for its small world: one company, tools that always succeed.
 
     `faults` are played one per request, in order: `drop_before` and `drop_after` break the connection
-    before or after the work, a `(status, headers, body)` triple is sent instead of working, None works
-    normally."""
+    before or after the work, `cut_short` in the middle of the answer, a `(status, headers, body)` triple
+    is sent instead of working, None works normally."""
 
     faults: deque[Any] = field(default_factory=deque)
     ran: list[dict[str, Any]] = field(default_factory=list)
@@ -79,7 +79,7 @@ class PlayedGateway:
         }
 
         async def work() -> tuple[int, Any]:
-            return 200, [forms[request.query["format"]](name) for name in TOOLS]
+            return 200, {"tools": [forms[request.query["format"]](name) for name in TOOLS]}
 
         return await self.played(request, b"", work)
 
@@ -105,7 +105,17 @@ class PlayedGateway:
         if fault == "drop_before":
             return self.broken(request)
         status, document = await work()
+        if fault == "cut_short":
+            return await self.cut_short(request, document)
         return self.broken(request) if fault == "drop_after" else self.sent(status, document)
+
+    async def cut_short(self, request: web.Request, document: Any) -> web.StreamResponse:
+        text = json.dumps(document).encode()
+        response = web.StreamResponse(headers={"Content-Length": str(len(text))})
+        await response.prepare(request)
+        await response.write(text[:-5])
+        self.broken(request)
+        return response
 
     def broken(self, request: web.Request) -> web.Response:
         assert request.transport is not None

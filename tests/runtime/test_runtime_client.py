@@ -60,7 +60,7 @@ async def test_optional_fields_that_are_not_stated_are_left_out(client, played):
 
 async def test_p2_1_a_connection_lost_after_the_work_is_asked_again_and_replayed(client, played, slept):
     """2.1: the same bytes under the same id are the same call, so a lost answer costs no second order."""
-    played.faults.extend(["drop_after", "drop_after"])
+    played.faults.extend(["drop_after", "cut_short"])
     answer = await client.call(*ORDER, tool_call_id="call_9f")
     assert len(played.ran) == 1
     assert answer.result == "Order MO-1001 placed."
@@ -362,12 +362,13 @@ async def test_k1_09_any_id_survives_the_way_through_an_address(client, played):
     assert await client.lookup("acme", "c", "other") == []
 
 
-async def test_tools_and_events_read_and_are_asked_again_when_lost(client, played):
+async def test_tools_and_events_read_and_are_asked_again_when_lost(client, played, slept):
     """Reading is safe to repeat; the tool list is plain JSON for a model."""
-    played.faults.extend(["drop_before", None])
+    played.faults.extend(["drop_before", "drop_before", HTML])
     tools = await client.tools("acme")
     assert [tool["function"]["name"] for tool in tools] == ["place_order", "get_order", "cancel_order"]
     assert json.dumps(tools)
+    assert slept == [0.25, 0.5]
     assert (await client.tools("a/c?me", format="anthropic"))[0]["name"] == "place_order"
     assert played.requests[-1].match_info["company"] == "a/c?me"
     await client.call(*ORDER, tool_call_id="a")
@@ -411,7 +412,7 @@ async def test_p9_3_the_key_is_in_no_repr_log_or_error(played, key, caplog, slep
     seen = []
     async with AsyncOncegate(played.url, key, sleep=sleep, headers=lambda: {"Request-Id": "r-1"}) as client:
         seen.append(repr(client))
-        for fault in ("drop_after", HTML, (200, {}, "junk")):
+        for fault in ("drop_after", "cut_short", HTML, (200, {}, "junk")):
             played.faults.extend([fault] * 4)
             with pytest.raises(NoAnswer) as raised:
                 await client.call(*ORDER, tool_call_id="x")

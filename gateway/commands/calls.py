@@ -1,0 +1,83 @@
+"""`oncegate calls`: what happened to a call, and what is not known."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from gateway.commands import remote
+
+EXAMPLES = """\
+examples:
+  oncegate calls show acme c-42 call_9f
+  oncegate calls show acme c-42 call_9f --turn t-7 --json
+  oncegate calls unknown acme
+"""
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    show = actions.add_parser("show", help="the stored records of one id, with their events")
+    unknown = actions.add_parser("unknown", help="calls whose outcome is not known")
+    for action, act in ((show, _show), (unknown, _unknown)):
+        remote.add_options(action)
+        action.add_argument("company")
+        action.set_defaults(run=remote.run, act=act)
+    show.add_argument("conversation")
+    show.add_argument("tool_call_id")
+    show.add_argument("--turn")
+    show.add_argument("--step", type=int)
+    unknown.add_argument("--limit", type=int, default=100)
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    query = {
+        "company": arguments.company,
+        "conversation": arguments.conversation,
+        "tool_call_id": arguments.tool_call_id,
+        "turn": arguments.turn,
+        "step": arguments.step,
+    }
+    answer = remote.ask(arguments, "GET", remote.path("calls"), query=query)
+    if arguments.json:
+        remote.show(answer)
+        return 0
+    if not answer["calls"]:
+        print("no such call is recorded (read-only calls are not, and settled ones end with their retention time)")
+        return 1
+    for call in answer["calls"]:
+        _print(call)
+    return 0
+
+
+def _unknown(arguments: argparse.Namespace) -> int:
+    query: dict[str, str | int | None] = {
+        "company": arguments.company,
+        "status": "indeterminate",
+        "limit": arguments.limit,
+        "cursor": None,
+    }
+    while True:
+        answer = remote.ask(arguments, "GET", remote.path("calls"), query=query)
+        if arguments.json:
+            remote.show(answer)
+        else:
+            for call in answer["calls"]:
+                print(
+                    f"{call['first_at']}  {call['conversation']}  {call['tool_call_id']}  {call['tool']}  {call['effect_id']}"
+                )
+        if not answer.get("cursor"):
+            return 0
+        query["cursor"] = answer["cursor"]
+
+
+def _print(call: dict[str, Any]) -> None:
+    print(f"{call['tool']}  {call['tool_call_id']}  {call['status']}  (effect {call['effect_id']})")
+    for event in call["events"]:
+        said = ", ".join(f"{k} {v}" for k, v in event.items() if k not in ("seq", "type", "at", "effect_id"))
+        print(f"  {event['at']}  {event['type']:24} {said}")
+    if call["error"]:
+        print(f"  {call['error']['message']}")
+    elif call["result"] is not None:
+        print(f"  result: {call['result']}")

@@ -1,0 +1,41 @@
+"""`oncegate demo`: see what the product does, in a minute."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+
+from gateway.demo.processes import GatewayDidNotStart
+from gateway.demo.story import tell
+
+EXAMPLES = """\
+examples:
+  oncegate demo
+  oncegate demo --ledger local:./demo-ledger
+  oncegate demo --ledger memory              (no Redis needed; the restart is left out)
+
+Starts a shop on SQLite, a gateway and a scripted assistant, all on loopback, and removes them at the end.
+Exit status 0 only if exactly one order exists.
+"""
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
+    parser.add_argument(
+        "--ledger", help="a ledger URL; default: a private redis-server in a temporary folder, removed at the end"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    print("Oncegate demo: a shop, a gateway, and an assistant that repeats itself.")
+    with tempfile.TemporaryDirectory(prefix="oncegate-ledger-") as folder:
+        ledger = arguments.ledger or f"local:{folder}"
+        try:
+            done = asyncio.run(tell(ledger, lambda line: print(line, flush=True)))
+        except GatewayDidNotStart as reason:
+            print(f"oncegate demo: {reason}", file=sys.stderr)
+            return 2
+    return 0 if done else 1

@@ -1,0 +1,48 @@
+"""`oncegate events`: the event log of a conversation, or of a company's own doings."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from gateway.commands import remote
+
+EXAMPLES = """\
+examples:
+  oncegate events acme c-42
+  oncegate events acme c-42 --after 12 --json
+  oncegate events acme                        (the company's own: tools registered and removed)
+"""
+PAGE = 500
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
+    remote.add_options(parser)
+    parser.add_argument("company")
+    parser.add_argument("conversation", nargs="?")
+    parser.add_argument("--after", type=int, default=0, help="start behind this sequence number")
+    parser.set_defaults(run=remote.run, act=_list)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    after = arguments.after
+    while True:
+        query = {
+            "company": arguments.company,
+            "conversation": arguments.conversation,
+            "after": after,
+            "limit": PAGE,
+        }
+        events = remote.ask(arguments, "GET", remote.path("events"), query=query)["events"]
+        for event in events:
+            if arguments.json:
+                print(json.dumps(event, ensure_ascii=False))
+            else:
+                said = ", ".join(f"{k} {v}" for k, v in event.items() if k not in ("seq", "type", "at", "effect_id"))
+                print(
+                    f"{event['seq']:>5}  {event['at']}  {event['type']:24} {(event['effect_id'] or '')[:12]:12}  {said}"
+                )
+        if len(events) < PAGE:
+            return 0
+        after = events[-1]["seq"]

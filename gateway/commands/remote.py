@@ -1,0 +1,98 @@
+"""Talking to a running gateway from a terminal: one request, its JSON, problems in words."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode
+from urllib.request import ProxyHandler, Request, build_opener
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+class RemoteProblem(Exception):
+    """The gateway said no, or could not be asked; the message is for people."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """`--url`, `--key` and `--json`, which every command that asks a gateway has."""
+    parser.add_argument(
+        "--url",
+        default=os.environ.get("ONCEGATE_URL", DEFAULT_URL),
+        help=f"the gateway (default: $ONCEGATE_URL or {DEFAULT_URL})",
+    )
+    parser.add_argument(
+        "--key",
+        default=os.environ.get("ONCEGATE_KEY"),
+        help="an API key (default: $ONCEGATE_KEY; `dev` for serve --dev)",
+    )
+    parser.add_argument("--json", action="store_true", help="the gateway's JSON as it came")
+
+
+def path(*parts: str) -> str:
+    """A path of the API, each part escaped."""
+    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def ask(
+    arguments: argparse.Namespace,
+    method: str,
+    where: str,
+    *,
+    query: dict[str, str | int | None] | None = None,
+    body: Any = None,
+) -> Any:
+    """Send one request and return its JSON (None for an empty answer). Raises RemoteProblem."""
+    if not arguments.key:
+        raise RemoteProblem("an API key is needed: --key KEY or $ONCEGATE_KEY (see oncegate keys create --help)")
+    wanted = {name: value for name, value in (query or {}).items() if value is not None}
+    url = arguments.url.rstrip("/") + where + ("?" + urlencode(wanted) if wanted else "")
+    if not url.startswith(("http://", "https://")):
+        raise RemoteProblem(f"--url must start with http:// or https://, not {arguments.url!r}")
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Authorization": f"Bearer {arguments.key}", "Content-Type": "application/json"}
+    request = Request(url, data=data, method=method, headers=headers)  # noqa: S310 - checked above
+    try:
+        # No proxy from the environment: the key goes to the gateway and nobody else.
+        with build_opener(ProxyHandler({})).open(request, timeout=30) as answer:
+            raw = answer.read(_MOST_BYTES)
+    except HTTPError as problem:
+        raise RemoteProblem(_told(problem)) from None
+    except (URLError, OSError) as unreachable:
+        reason = getattr(unreachable, "reason", unreachable)
+        raise RemoteProblem(f"no gateway answers at {arguments.url}: {reason}; is `oncegate serve` running?") from None
+    return json.loads(raw) if raw else None
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the chosen action; a problem is one line on standard error and exit status 1."""
+    try:
+        status: int = arguments.act(arguments)
+    except RemoteProblem as problem:
+        print(f"oncegate: {problem}", file=sys.stderr)
+        return 1
+    return status
+
+
+def show(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _told(problem: HTTPError) -> str:
+    try:
+        body = json.loads(problem.read(_MOST_BYTES))
+        said = f"{problem.code} {body['code']}: {body['message']}"
+        return said + "".join(f"\n  {_line(field)}" for field in body.get("fields") or [])
+    except (ValueError, KeyError, TypeError):
+        return f"the gateway answered {problem.code} {problem.reason}"
+
+
+def _line(field: Any) -> str:
+    if isinstance(field, dict):
+        return f"{field.get('field', '')}: {field.get('problem', '')}"
+    return str(field)

@@ -1,0 +1,82 @@
+"""`oncegate tools`: a company's tools."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from gateway.commands import remote
+
+EXAMPLES = """\
+examples:
+  oncegate tools list acme
+  oncegate tools list acme --format openai > tools.json
+  oncegate tools show acme place_order
+  oncegate tools put acme place_order place_order.json     (- reads standard input)
+  oncegate tools remove acme place_order
+"""
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, purpose, act in (
+        ("list", "all tools, with their verdicts", _list),
+        ("show", "one tool as stored", _show),
+        ("put", "register a tool, or change it", _put),
+        ("remove", "remove a tool", _remove),
+    ):
+        action = actions.add_parser(name, help=purpose, description=purpose)
+        remote.add_options(action)
+        action.add_argument("company")
+        if name == "list":
+            action.add_argument("--format", choices=("oncegate", "openai", "anthropic", "gemini", "mcp"))
+        else:
+            action.add_argument("tool")
+        if name == "put":
+            action.add_argument("file", help="the registration as JSON; - for standard input")
+        action.set_defaults(run=remote.run, act=act)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    where = remote.path("companies", arguments.company, "tools")
+    answer = remote.ask(arguments, "GET", where, query={"format": arguments.format})
+    if arguments.json or arguments.format not in (None, "oncegate"):
+        remote.show(answer)
+        return 0
+    for tool in answer["tools"]:
+        verdict = tool["verdict"]
+        effect = "side-effecting" if verdict["side_effecting"] else "read-only"
+        print(f"{tool['name']:32} v{tool['version']:<4} {effect:15} {verdict['reason']}")
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    remote.show(remote.ask(arguments, "GET", remote.path("companies", arguments.company, "tools", arguments.tool)))
+    return 0
+
+
+def _put(arguments: argparse.Namespace) -> int:
+    try:
+        text = sys.stdin.read() if arguments.file == "-" else Path(arguments.file).read_text(encoding="utf-8")
+        body = json.loads(text)
+    except (OSError, ValueError) as wrong:
+        raise remote.RemoteProblem(f"{arguments.file}: {wrong}") from None
+    where = remote.path("companies", arguments.company, "tools", arguments.tool)
+    tool = remote.ask(arguments, "PUT", where, body=body)
+    if arguments.json:
+        remote.show(tool)
+        return 0
+    effect = "side-effecting" if tool["verdict"]["side_effecting"] else "read-only"
+    print(f"{tool['name']} v{tool['version']}: {effect}: {tool['verdict']['reason']}")
+    for finding in tool.get("findings", []):
+        print(f"  {finding['severity']} {finding['code']}: {finding['message']}")
+    return 0
+
+
+def _remove(arguments: argparse.Namespace) -> int:
+    remote.ask(arguments, "DELETE", remote.path("companies", arguments.company, "tools", arguments.tool))
+    print(f"{arguments.tool}: removed; its recorded calls still replay")
+    return 0

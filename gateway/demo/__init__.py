@@ -1,0 +1,1 @@
+"""`oncegate demo`: a real shop, a real gateway, and an assistant that repeats itself."""

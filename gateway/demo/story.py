@@ -1,0 +1,167 @@
+"""What the demo shows: one purchase, and everything that usually turns one order into two."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from gateway.demo.processes import Counting, GatewayProcess, serving
+from gateway.demo.shop import TOOLS, count_orders, create_app
+from gateway.runtime import Answer, AsyncOncegate
+
+COMPANY, CONVERSATION, TURN = "dosa-shop", "chat-1", "turn-3"
+ORDER = {"address": "12 MG Road, Kochi", "phone": "9812345678"}
+
+Say = Callable[[str], None]
+
+
+async def tell(ledger: str, say: Say) -> bool:
+    """Run the demo on `ledger`, one line of `say` at a time. True if exactly one order exists at the end.
+
+    On `memory` nothing survives a restart, so that part is left out, and said to be.
+    Raises GatewayDidNotStart.
+    """
+    with tempfile.TemporaryDirectory(prefix="oncegate-demo-") as folder:
+        database = Path(folder) / "shop.sqlite3"
+        gateway = GatewayProcess(ledger)
+        await gateway.start()
+        try:
+            secret = await _new_secret(gateway.url)
+            shop = Counting(create_app(database, [secret]))
+            async with serving(shop) as shop_url:
+                say("")
+                say(f"  shop     {shop_url}  SQLite, the merchant SDK: commit before reply")
+                say(f"  gateway  {gateway.url}  ledger {ledger}")
+                await _register(gateway.url, shop_url)
+                await _purchase(gateway, shop, ledger, say)
+            return _verdict(database, shop, say)
+        finally:
+            await gateway.stop()
+
+
+async def _purchase(gateway: GatewayProcess, shop: Counting, ledger: str, say: Say) -> None:
+    async with AsyncOncegate(gateway.url, "dev") as client:
+
+        async def call(id_: str, tool: str, step: int, arguments: dict[str, Any], attempt: int = 1) -> Answer:
+            before = shop.requests.total()
+            answer = await client.call(
+                COMPANY, CONVERSATION, tool, arguments, tool_call_id=id_, turn=TURN, step=step, attempt=attempt
+            )
+            _line(say, tool, id_, answer, shop.requests.total() - before)
+            return answer
+
+        say("\n1. The assistant looks at the menu and fills the cart.")
+        await call("call_1", "get_menu", 1, {})
+        await call("call_2", "add_to_cart", 2, {"item": "masala-dosa", "quantity": 2})
+
+        say('\n2. "Yes, order it." The assistant calls place_order, and the connection breaks before the answer.')
+        await _ask_and_hang_up(gateway.url, "call_3", ORDER, shop)
+        say("     place_order   call_3   answer lost: was it ordered, or not?")
+        say("   It asks again under the same id.")
+        await call("call_3", "place_order", 3, ORDER)
+
+        say("\n3. The model repeats itself: the same call once more.")
+        await call("call_3", "place_order", 3, ORDER)
+
+        if ledger == "memory":
+            say("\n4. (A restart of the gateway is left out: the memory ledger forgets. Try --ledger local:DIR.)")
+        else:
+            say("\n4. The gateway is killed with SIGKILL and started again; the assistant starts its turn over.")
+            await gateway.kill()
+            await gateway.start()
+            await call("call_3", "place_order", 3, ORDER, attempt=2)
+
+        say("\n5. The model asks for the same order under a new id.")
+        await call("call_4", "place_order", 4, ORDER, attempt=2)
+
+
+def _line(say: Say, tool: str, id_: str, answer: Answer, sends: int) -> None:
+    did = {
+        "proceed": "sent to the shop",
+        "replay": "replayed from the ledger",
+        "blocked": "BLOCKED: a repeat, first result shown",
+    }.get(answer.decision, answer.decision)
+    if answer.decision == "proceed" and not sends:
+        did = "answered"
+    say(f"     {tool:13} {id_:8} {did:38} {_short(answer)}")
+
+
+def _short(answer: Answer) -> str:
+    result = answer.result if answer.result is not None else (answer.first or {}).get("result")
+    if isinstance(result, dict):
+        for name in ("order_id", "total"):
+            if name in result:
+                return f"{name} {result[name]}"
+        return ", ".join(str(item.get("item")) for item in result.get("items", [])) or answer.message
+    return answer.message
+
+
+def _verdict(database: Path, shop: Counting, say: Say) -> bool:
+    orders, sends = count_orders(database), shop.requests["place_order"]
+    say("\nWhat really happened")
+    say(f"  place_order requests that reached the shop: {sends}")
+    say(f"  orders in the shop's database:              {orders}")
+    if orders == 1 and sends == 1:
+        say("\nOne order. Every repeat was answered with it, and none reached the shop.")
+        return True
+    say("\nFAILED: there should be exactly one order, from one request.")
+    return False
+
+
+async def _ask_and_hang_up(url: str, id_: str, arguments: dict[str, Any], shop: Counting) -> None:
+    """Send the call on a connection of its own and close it as soon as the shop was reached."""
+    host, port = url.removeprefix("http://").split(":")
+    body = {
+        "company": COMPANY,
+        "conversation": CONVERSATION,
+        "tool_call_id": id_,
+        "tool": "place_order",
+        "arguments": arguments,
+        "turn": TURN,
+        "step": 3,
+        "attempt": 1,
+    }
+    raw = json.dumps(body).encode()
+    head = (
+        f"POST /v1/calls HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer dev\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(raw)}\r\n\r\n"
+    )
+    _, writer = await asyncio.open_connection(host, int(port))
+    writer.write(head.encode() + raw)
+    await writer.drain()
+    async with asyncio.timeout(20):
+        while not shop.requests["place_order"]:
+            await asyncio.sleep(0.005)
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+async def _new_secret(url: str) -> str:
+    made = await _api("POST", f"{url}/v1/companies/{COMPANY}/secrets", None)
+    secret: str = made["secret"]
+    return secret
+
+
+async def _register(url: str, shop_url: str) -> None:
+    for name, registration in TOOLS.items():
+        await _api("PUT", f"{url}/v1/companies/{COMPANY}/tools/{name}", {**registration, "endpoint": shop_url})
+
+
+async def _api(method: str, url: str, body: Any) -> Any:
+    headers = {"Authorization": "Bearer dev"}
+    async with (
+        aiohttp.ClientSession(headers=headers, trust_env=False) as session,
+        session.request(method, url, json=body) as answer,
+    ):
+        said = await answer.json(content_type=None)
+        if answer.status >= 400:
+            raise RuntimeError(f"{method} {url}: {answer.status} {said}")
+        return said

@@ -1,0 +1,213 @@
+"""What this process knows of companies, tools, secrets and keys: a snapshot of the documents, kept fresh.
+
+Every call asks it, so asking costs a dictionary look-up. The ledger is asked for one number a second; only when
+that has changed are the documents read again. When the ledger is away the last snapshot goes on serving: a
+change, a revoked key among them, then reaches this process once the ledger is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
+
+from gateway.core import registry_documents as documents
+from gateway.core.errors import LedgerUnavailable
+from gateway.core.model import Company, Principal, SigningSecret, Tool
+from gateway.core.ports import Clock, Documents
+from gateway.core.registration import FromFile, StoredTool
+from gateway.core.registry_documents import StoredCompany, StoredKey, StoredSecrets, UnknownDocument
+from heuristics import nearest
+
+_log = logging.getLogger(__name__)
+
+MAX_KEY_CHARACTERS: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything, as of `version` or a little later."""
+
+    version: int
+    content: Mapping[str, bytes]
+    stored: Mapping[str, documents.Stored]
+    companies: dict[str, Company] = field(default_factory=dict)
+    tools: dict[str, dict[str, Tool]] = field(default_factory=dict)
+    secrets: dict[str, list[SigningSecret]] = field(default_factory=dict)
+    principals: dict[bytes, Principal] = field(default_factory=dict)
+
+
+_EMPTY: Final = Snapshot(-1, {}, {})
+
+
+class Registry:
+    """Reads go to the snapshot and never wait; `refresh` is what brings it up to date.
+
+    `defaults` holds the platform's settings for a company that states none; `files` are companies defined in
+    configuration files, whose settings and secrets are laid over what is stored; `fixed_keys` are keys that
+    configuration gives (`dev`). `patience_s` bounds how long a call waits for a refresh when a snapshot exists.
+    """
+
+    def __init__(
+        self,
+        stored: Documents,
+        clock: Clock,
+        *,
+        defaults: Company | None = None,
+        files: Sequence[FromFile] = (),
+        fixed_keys: Mapping[str, Principal] = MappingProxyType({}),
+        max_age_s: float = 1.0,
+        patience_s: float = 0.25,
+    ) -> None:
+        self._documents = stored
+        self._clock = clock
+        self._defaults = defaults or Company("")
+        self._files = {each.company: each for each in files}
+        self._fixed = {_digest(key): principal for key, principal in fixed_keys.items()}
+        self._max_age_s = max_age_s
+        self._patience_s = patience_s
+        self._snapshot = _EMPTY
+        self._looked_at: float | None = None
+        self._looking: asyncio.Task[None] | None = None
+
+    async def refresh(self) -> None:
+        """Return once the snapshot is no older than `max_age_s`, or cannot be made younger now.
+
+        Raises LedgerUnavailable only while there has never been a snapshot.
+        """
+        if self._looked_at is not None and self._clock.monotonic() - self._looked_at < self._max_age_s:
+            return
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+            self._looking.add_done_callback(self._looked)
+        looking = self._looking
+        if self._snapshot is _EMPTY:
+            await asyncio.shield(looking)
+        else:
+            await asyncio.wait([looking], timeout=self._patience_s)
+
+    async def reload(self) -> None:
+        """Bring the snapshot up to date now, whatever its age. Raises LedgerUnavailable."""
+        await self._look()
+
+    def company(self, name: str) -> Company:
+        """As configured; one that was never set has the platform's settings."""
+        found = self._snapshot.companies.get(name)
+        return found if found is not None else self._of_file(name) or replace(self._defaults, name=name)
+
+    def tool(self, company: str, name: str) -> Tool | None:
+        """By its exact registered name (K5-06)."""
+        return self._snapshot.tools.get(company, {}).get(name)
+
+    def tools(self, company: str) -> list[Tool]:
+        """Sorted by name."""
+        return sorted(self._snapshot.tools.get(company, {}).values(), key=lambda tool: tool.name)
+
+    def secrets(self, company: str) -> list[SigningSecret]:
+        """Newest first; during a rotation all of them sign."""
+        found = self._files.get(company)
+        return [*self._snapshot.secrets.get(company, ()), *(found.secrets if found is not None else ())]
+
+    def principal(self, key: str) -> Principal | None:
+        """Whose key that is, None if nobody's. Any text is a question, none an error.
+
+        The key is hashed before anything is compared, so the time taken tells nothing about other keys.
+        """
+        if len(key) > MAX_KEY_CHARACTERS:
+            return None
+        digest = _digest(key)
+        found = self._fixed.get(digest)
+        return found if found is not None else self._snapshot.principals.get(digest)
+
+    def nearest_tools(self, company: str, name: str) -> list[str]:
+        """At most three of the company's own names that resemble `name`."""
+        return nearest(name, self._snapshot.tools.get(company, {}))
+
+    def file_of(self, company: str) -> FromFile | None:
+        """The configuration file's definition of a company, if this process was started with one."""
+        return self._files.get(company)
+
+    def files(self) -> list[FromFile]:
+        return list(self._files.values())
+
+    def content(self, document: str) -> bytes | None:
+        """A document as the snapshot has it: what a change of it is compared with."""
+        return self._snapshot.content.get(document)
+
+    def document(self, name: str) -> documents.Stored | None:
+        """The same, read. None if it is absent or cannot be read."""
+        return self._snapshot.stored.get(name)
+
+    def stored_tools(self, company: str | None = None) -> list[StoredTool]:
+        """Documents of tools, removed ones among them."""
+        found = (each for each in self._snapshot.stored.values() if isinstance(each, StoredTool))
+        return [each for each in found if company is None or each.company == company]
+
+    def stored_keys(self) -> list[StoredKey]:
+        """Oldest first."""
+        found = [each for each in self._snapshot.stored.values() if isinstance(each, StoredKey)]
+        return sorted(found, key=lambda key: (key.created_at_ms, key.id))
+
+    async def _look(self) -> None:
+        try:
+            # Before the load: a change in between is then seen at the next look, not missed.
+            version = await self._documents.version()
+            if version != self._snapshot.version:
+                self._snapshot = self._read(version, await self._documents.load())
+        finally:
+            # A failed look counts too: an absent ledger is asked once a second, not once a call.
+            self._looked_at = self._clock.monotonic()
+
+    def _looked(self, task: asyncio.Task[None]) -> None:
+        self._looking = None
+        if not task.cancelled() and (error := task.exception()) is not None and self._snapshot is not _EMPTY:
+            level = logging.WARNING if isinstance(error, LedgerUnavailable) else logging.ERROR
+            _log.log(level, "the registry could not be refreshed: %s", type(error).__name__)
+
+    def _read(self, version: int, content: dict[str, bytes]) -> Snapshot:
+        stored: dict[str, documents.Stored] = {}
+        for name, raw in content.items():
+            if self._snapshot.content.get(name) == raw:
+                if name in self._snapshot.stored:
+                    stored[name] = self._snapshot.stored[name]
+                continue
+            try:
+                stored[name] = documents.decode(name, raw)
+            except UnknownDocument as unknown:
+                # One that cannot be read is as one that is absent: its tool or key is refused, others serve.
+                _log.error("%s", unknown)
+        snapshot = Snapshot(version, content, stored)
+        for each in stored.values():
+            self._index(snapshot, each)
+        return snapshot
+
+    def _index(self, into: Snapshot, stored: documents.Stored) -> None:
+        if isinstance(stored, StoredTool):
+            if stored.tool is not None:
+                into.tools.setdefault(stored.company, {})[stored.name] = stored.tool
+        elif isinstance(stored, StoredCompany):
+            if stored.name not in self._files:
+                into.companies[stored.name] = documents.company_of(stored.name, stored.stated, self._defaults)
+        elif isinstance(stored, StoredSecrets):
+            into.secrets[stored.company] = [SigningSecret(each.id, each.value) for each in stored.secrets]
+        else:
+            into.principals[stored.digest] = Principal(
+                stored.principal, stored.role, frozenset(stored.companies), stored.id
+            )
+
+    def _of_file(self, name: str) -> Company | None:
+        found = self._files.get(name)
+        return documents.company_of(name, found.settings, self._defaults) if found is not None else None
+
+
+def key_digest(key: str) -> bytes:
+    """What is stored of a key: its SHA-256. Keys are 256 random bits, which need no slow hash."""
+    return _digest(key)
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,118 @@
+"""A request's body: plain JSON, bounded in bytes, depth and time, read before anyone acts on it (9.4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+from gateway.core.errors import EncodingRefused, Malformed, TooLarge
+from gateway.core.ports import Clock
+from gateway.core.strict_json import Json, JsonRefused, parse_bytes
+from gateway.web.head import CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, Head
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+_JSON: Final = frozenset({b"application/json", b"application/json;charset=utf-8", b'application/json;charset="utf-8"'})
+
+
+class ClientGone(Exception):
+    """The client hung up before its request was whole: nobody is there to answer."""
+
+
+def check_form(head: Head, limit: int) -> None:
+    """Refuse by the headers alone. Raises EncodingRefused for any Content-Encoding and for a type that is not
+    JSON (left out, it is taken for JSON), TooLarge for a Content-Length above `limit`."""
+    if CONTENT_ENCODING in head.fields:
+        raise EncodingRefused("Content-Encoding is not accepted: send the body as it is")
+    kind = head.fields.get(CONTENT_TYPE, b"application/json")
+    if kind != b"application/json" and kind.lower().replace(b" ", b"") not in _JSON:
+        raise EncodingRefused("Content-Type must be application/json, in UTF-8")
+    length = head.fields.get(CONTENT_LENGTH, b"0")
+    # A length of twenty digits is above any limit; reading it as a number is not worth it.
+    if length.isdigit() and (len(length) > 19 or int(length) > limit):
+        raise _too_large(limit)
+
+
+async def read_body(receive: Receive, limit: int) -> bytes:
+    """All of the body. Raises TooLarge as soon as `limit` bytes are passed, ClientGone."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise ClientGone
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body", False):
+        if len(body) > limit:
+            raise _too_large(limit)
+        return body
+    parts, size = [body], len(body)
+    while size <= limit:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        part = message.get("body", b"")
+        parts.append(part)
+        size += len(part)
+        if not message.get("more_body", False) and size <= limit:
+            return b"".join(parts)
+    raise _too_large(limit)
+
+
+def parse_document(body: bytes, depth: int) -> Json:
+    """The JSON document. Raises Malformed (2.9)."""
+    try:
+        return parse_bytes(body, max_depth=depth)
+    except JsonRefused as refused:
+        raise Malformed(f"the body: {refused}", details={"fields": [{"field": "", "problem": str(refused)}]}) from None
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"the body has more than {limit:,} bytes")
+
+
+class BodyDeadline:
+    """Ends reads that take longer than `limit_s`: one sweep for all of them, since a timer each costs more than
+    reading a small body does."""
+
+    def __init__(self, clock: Clock, limit_s: float) -> None:
+        self._clock = clock
+        self._limit_s = limit_s
+        self._since: dict[asyncio.Task[Any], float] = {}
+        self._overdue: set[asyncio.Task[Any]] = set()
+        self._armed = False
+
+    async def read(self, receive: Receive, limit: int) -> bytes:
+        """`read_body`; raises Malformed where the body did not arrive in time."""
+        task = asyncio.current_task()
+        if task is None:
+            return await read_body(receive, limit)
+        self._since[task] = self._clock.monotonic()
+        if not self._armed:
+            self._arm()
+        try:
+            return await read_body(receive, limit)
+        except asyncio.CancelledError:
+            if task not in self._overdue:
+                raise
+            task.uncancel()
+            raise Malformed(f"the body did not arrive within {self._limit_s:g} s") from None
+        finally:
+            self._since.pop(task, None)
+            self._overdue.discard(task)
+
+    def sweep(self) -> None:
+        """Cancel the reads that are overdue; runs by itself while any read is open."""
+        now = self._clock.monotonic()
+        for task, since in self._since.items():
+            if now - since > self._limit_s and task not in self._overdue:
+                self._overdue.add(task)
+                task.cancel()
+
+    def _arm(self) -> None:
+        self._armed = True
+        asyncio.get_running_loop().call_later(self._limit_s / 2, self._again)
+
+    def _again(self) -> None:
+        self._armed = False
+        self.sweep()
+        if self._since:
+            self._arm()

@@ -1,0 +1,96 @@
+"""`POST /v1/calls` and its batch. A call runs as a task of its own: a client that hangs up changes nothing (5.3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from typing import Any, Final, TypeVar
+
+from gateway.core.answer import Answer, answer_bytes
+from gateway.core.errors import GatewayError
+from gateway.core.model import Principal
+from gateway.core.strict_json import Json
+from gateway.service.handle_call import CallRequest
+from gateway.service.sending import Trace
+from gateway.web.call_fields import read_call
+from gateway.web.fault_log import internal_fault
+from gateway.web.operations import Asked
+from gateway.web.problems import problem_bytes
+from gateway.web.replies import JSON, Header, Reply
+from gateway.web.services import Services
+
+REPLAYED: Final[tuple[Header, ...]] = ((b"idempotent-replayed", b"true"),)
+
+T = TypeVar("T")
+
+
+class Calls:
+    """Runs calls detached from whoever asked, and says how many are running."""
+
+    def __init__(self, services: Services) -> None:
+        self._handle = services.handle_call
+        self._metrics = services.metrics
+        self._clock = services.clock
+        self._at_once = services.limits.batch_at_once
+        self._running: set[asyncio.Task[Any]] = set()
+        self._in_flight = 0
+
+    @property
+    def in_flight(self) -> int:
+        """Calls being answered now."""
+        return self._in_flight
+
+    async def one(self, asked: Asked) -> Reply:
+        """The answer to a single call. Raises GatewayError."""
+        answer = await self._detached(self._answer(asked.caller, asked.body, asked.trace))
+        return Reply(200, answer_bytes(answer), JSON, REPLAYED if answer.replay is not None else ())
+
+    async def batch(self, asked: Asked) -> Reply:
+        """All calls side by side, a bounded number at once; an entry each, a problem where one failed."""
+        entries = await self._detached(self._entries(asked.caller, asked.body, asked.trace))
+        return Reply(200, b'{"answers":[' + b",".join(entries) + b"]}")
+
+    async def _detached(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.get_running_loop().create_task(work)
+        # The loop keeps no strong reference to a task: without this set a call could vanish half-way.
+        self._running.add(task)
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # looked at, or the loop would log a trace when the caller is gone
+
+    async def _answer(self, principal: Principal, request: CallRequest, trace: Trace) -> Answer:
+        began = self._clock.monotonic()
+        self._in_flight += 1
+        try:
+            answer = await self._handle(principal, request, trace)
+        except GatewayError:
+            raise
+        except Exception as fault:
+            raise internal_fault(fault, trace.request_id) from None
+        finally:
+            self._in_flight -= 1
+        self._metrics.answered(answer, self._clock.monotonic() - began)
+        return answer
+
+    async def _entries(self, principal: Principal, calls: list[Json], trace: Trace) -> list[bytes]:
+        entries = [b""] * len(calls)
+        places = iter(enumerate(calls))
+        workers = min(self._at_once, len(calls))
+        await asyncio.gather(*(self._work(places, entries, principal, trace) for _ in range(workers)))
+        return entries
+
+    async def _work(
+        self, places: Iterator[tuple[int, Json]], entries: list[bytes], principal: Principal, trace: Trace
+    ) -> None:
+        for place, call in places:
+            try:
+                entries[place] = answer_bytes(await self._answer(principal, read_call(call), trace))
+            except GatewayError as error:
+                self._metrics.problem(error.code)
+                entries[place] = problem_bytes(error, trace.request_id)
+
+

@@ -1,0 +1,233 @@
+"""Bodies and parameters the API takes, and the answers it gives, as models: they check, and they are documented."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from gateway.core.identity import MAX_ID_BYTES, check_id
+
+LONGEST_URL = 2_048
+LONGEST_TEXT = 16_384
+_WHOLE = re.compile(r"[0-9]{1,15}")
+
+
+def _id(sent: object) -> str:
+    return check_id(sent)
+
+
+def _whole(sent: object) -> int:
+    """A parameter is text; Python would also read ` 1_0 ` as ten."""
+    if isinstance(sent, str) and _WHOLE.fullmatch(sent):
+        return int(sent)
+    raise ValueError("must be a whole number")
+
+
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES), BeforeValidator(_id)]
+Whole = Annotated[int, BeforeValidator(_whole)]
+Url = Annotated[str, Field(min_length=1, max_length=LONGEST_URL)]
+
+
+class Sent(BaseModel):
+    """What a caller sends: exact types, no unknown fields."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class Shown(BaseModel):
+    """What a caller is shown; new fields may come with new versions."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class NoQuery(Sent):
+    pass
+
+
+class CallsQuery(Sent):
+    """Either `conversation` and `tool_call_id`, or `status`."""
+
+    company: Id
+    conversation: Id | None = None
+    tool_call_id: Id | None = None
+    turn: Id | None = None
+    step: Annotated[Whole, Field(ge=1)] | None = None
+    status: Literal["indeterminate"] | None = None
+    cursor: Annotated[str, Field(pattern=r"^[0-9]{1,9}:[0-9]{1,9}$")] | None = None
+    limit: Annotated[Whole, Field(ge=1, le=500)] | None = None
+
+
+class EventsQuery(Sent):
+    company: Id
+    conversation: Id | None = None
+    after: Annotated[Whole, Field(ge=0)] = 0
+    limit: Annotated[Whole, Field(ge=1, le=500)] = 100
+
+
+class ToolsQuery(Sent):
+    format: Literal["oncegate", "openai", "anthropic", "gemini", "mcp"] = "oncegate"
+
+
+class EmptyBody(Sent):
+    pass
+
+
+class CompanyBody(Sent):
+    """Left out: the default. `max_steps` null: not limited."""
+
+    max_steps: Annotated[int, Field(ge=1, le=10_000)] | None = 6
+    call_id_scope: Literal["auto", "conversation", "turn", "step"] = "auto"
+    overrides: dict[str, bool] = Field(default_factory=dict)
+    heuristic: Literal["words", "platform"] = "words"
+    repeat_window_s: Annotated[float, Field(ge=0, le=31 * 86_400)] = 60.0
+    retention_s: Annotated[float, Field(ge=86_400, le=3_660 * 86_400)] = 30 * 86_400.0
+    on_finding: Literal["warn", "refuse"] = "warn"
+
+
+class HintsBody(Sent):
+    """MCP annotations, and the tool's HTTP method."""
+
+    readOnlyHint: bool | None = None  # noqa: N815
+    destructiveHint: bool | None = None  # noqa: N815
+    idempotentHint: bool | None = None  # noqa: N815
+
+
+class ToolBody(Sent):
+    description: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
+    parameters: dict[str, Any] = Field(default_factory=lambda: {"type": "object"})
+    endpoint: Url
+    side_effecting: bool | None = None
+    idempotency: Literal["at_most_once", "safe_to_retry"] | None = None
+    on_repeat: Literal["hold", "replay", "run"] | None = None
+    timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0
+    status_endpoint: Url | None = None
+    unavailable_means_not_executed: bool = False
+    hints: HintsBody = Field(default_factory=HintsBody)
+
+
+class VerdictShown(Shown):
+    side_effecting: bool
+    source: str
+    reason: str
+    verb: str | None
+
+
+class HintsShown(Shown):
+    readOnlyHint: bool | None  # noqa: N815
+    destructiveHint: bool | None  # noqa: N815
+    idempotentHint: bool | None  # noqa: N815
+
+
+class ToolShown(Shown):
+    company: str
+    tool: str
+    version: int
+    description: str
+    parameters: dict[str, Any]
+    endpoint: str
+    side_effecting: bool | None
+    idempotency: Literal["at_most_once", "safe_to_retry"] | None
+    on_repeat: Literal["hold", "replay", "run"] | None
+    timeout_s: float
+    status_endpoint: str | None
+    unavailable_means_not_executed: bool
+    hints: HintsShown
+    verdict: VerdictShown
+
+
+class ToolStored(ToolShown):
+    findings: list[Any]
+
+
+class ToolList(Shown):
+    """Each in the form that was asked for."""
+
+    tools: list[dict[str, Any]]
+
+
+class CompanyShown(Shown):
+    company: str
+    max_steps: int | None
+    call_id_scope: Literal["auto", "conversation", "turn", "step"]
+    overrides: dict[str, bool]
+    heuristic: Literal["words", "platform"]
+    repeat_window_s: float
+    retention_s: float
+    on_finding: Literal["warn", "refuse"]
+
+
+class SecretShown(Shown):
+    """Shown this once."""
+
+    id: str
+    secret: str
+
+
+class RecordShown(Shown):
+    """A stored effect."""
+
+    effect_id: str
+    company: str
+    conversation: str
+    tool_call_id: str | None
+    tool: str
+    status: str
+    result: Any
+    error: dict[str, Any] | None
+
+
+class RecordList(Shown):
+    """`cursor`: where a listing goes on; null at its end."""
+
+    calls: list[RecordShown]
+    cursor: str | None = None
+
+
+class EventShown(Shown):
+    seq: int
+    type: str
+    at: str | None
+    effect_id: str | None
+
+
+class EventList(Shown):
+    events: list[EventShown]
+
+
+class Health(Shown):
+    status: Literal["ok"]
+
+
+class ProblemKind(Shown):
+    """What a problem's `type` points to."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    retryable: bool
+    outcome: str
+    next: str
+
+
+class FieldProblem(Shown):
+    field: str
+    problem: str
+
+
+class Problem(Shown):
+    """RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    retryable: bool
+    outcome: Literal["not_sent", "in_flight"]
+    message: str
+    request_id: str
+    retry_after: int | None = None
+    fields: list[FieldProblem | str] = Field(default_factory=list)

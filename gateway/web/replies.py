@@ -1,0 +1,71 @@
+"""What goes back over ASGI: a whole body at once, the same few headers on every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from gateway.core.errors import GatewayError, TooLarge, Unauthenticated
+from gateway.web.head import Head
+from gateway.web.problems import PROBLEM_TYPE, problem_bytes, wait_s
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+JSON: Final = b"application/json"
+_JSON_TYPE: Final = (b"content-type", JSON)
+_NO_STORE: Final = (b"cache-control", b"no-store")
+_NO_SNIFF: Final = (b"x-content-type-options", b"nosniff")
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """`media` None: no body (204)."""
+
+    status: int
+    body: bytes
+    media: bytes | None = JSON
+    headers: tuple[Header, ...] = ()
+
+
+def json_reply(value: Any, status: int = 200) -> Reply:
+    """Of what msgspec can write; stored results go in as raw text, digit for digit."""
+    return Reply(status, _encode(value))
+
+
+NO_CONTENT: Final = Reply(204, b"", None)
+
+
+def problem_reply(error: GatewayError, head: Head, allow: str | None = None) -> Reply:
+    headers: list[Header] = []
+    wait = wait_s(error)
+    if wait is not None:
+        headers.append((b"retry-after", str(wait).encode()))
+    if isinstance(error, Unauthenticated):
+        headers.append((b"www-authenticate", b"Bearer"))
+    if isinstance(error, TooLarge):
+        # What is left of the body would have to be read and thrown away.
+        headers.append((b"connection", b"close"))
+    if allow is not None:
+        headers.append((b"allow", allow.encode()))
+    return Reply(error.status, problem_bytes(error, head.request_id), PROBLEM_TYPE.encode(), tuple(headers))
+
+
+async def send_reply(send: Send, head: Head, reply: Reply) -> None:
+    head.answered = True
+    headers = [
+        (b"request-id", head.request_id.encode()),
+        _NO_STORE,
+        _NO_SNIFF,
+    ]
+    if reply.media is not None:
+        headers.append(_JSON_TYPE if reply.media is JSON else (b"content-type", reply.media))
+        headers.append((b"content-length", str(len(reply.body)).encode()))
+    headers.extend(reply.headers)
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if head.method == "HEAD" else reply.body})

@@ -1,0 +1,103 @@
+"""What the web layer is given: the use cases, what answers the operators' questions, and the bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from gateway.core.answer import Answer
+from gateway.core.model import Company, Principal, SigningSecret, Tool
+from gateway.core.ports import Clock, Randomness
+from gateway.service.handle_call import CallRequest
+from gateway.service.sending import Trace
+from gateway.web.metrics import Metrics
+from gateway.web.stopping import Stopping
+
+JsonObject = Mapping[str, Any]
+
+
+class HandlesCalls(Protocol):
+    async def __call__(self, principal: Principal, request: CallRequest, trace: Trace) -> Answer: ...
+
+
+class LooksUp(Protocol):
+    async def calls(
+        self,
+        principal: Principal,
+        company: str,
+        conversation: str,
+        tool_call_id: str,
+        *,
+        turn: str | None = None,
+        step: int | None = None,
+    ) -> list[dict[str, Any]]: ...
+    async def unknown(
+        self, principal: Principal, company: str, cursor: str | None, limit: int
+    ) -> tuple[list[dict[str, Any]], str | None]: ...
+    async def events(
+        self, principal: Principal, company: str, conversation: str | None, after: int, limit: int
+    ) -> list[dict[str, Any]]: ...
+
+
+class RegistersTools(Protocol):
+    async def put(
+        self, principal: Principal, company: str, tool: str, body: dict[str, Any]
+    ) -> tuple[Tool, Sequence[Any]]: ...
+    async def remove(self, principal: Principal, company: str, tool: str) -> None: ...
+
+
+class ManagesCompanies(Protocol):
+    async def put(self, principal: Principal, company: str, body: dict[str, Any]) -> Company: ...
+    async def add_secret(self, principal: Principal, company: str) -> SigningSecret: ...
+    async def retire_secret(self, principal: Principal, company: str, secret_id: str, /) -> None: ...
+
+
+class KnowsCompanies(Protocol):
+    """The registry, read side."""
+
+    async def refresh(self) -> None: ...
+    def company(self, name: str) -> Company: ...
+    def tool(self, company: str, name: str) -> Tool | None: ...
+    def tools(self, company: str) -> list[Tool]: ...
+    def nearest_tools(self, company: str, name: str) -> list[str]: ...
+    def principal(self, key: str) -> Principal | None: ...
+
+
+class CanBeReady(Protocol):
+    """The ledger, asked by `/readyz`."""
+
+    async def ready(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one request (9.4)."""
+
+    body_bytes: int = 4 * 1024 * 1024
+    batch_body_bytes: int = 16 * 1024 * 1024
+    batch_calls: int = 128
+    batch_at_once: int = 16
+    page: int = 500
+    """Most rows in one answer of a listing."""
+    body_s: float = 30.0
+    """How long a body may take to arrive."""
+    ready_s: float = 1.0
+    """How long `/readyz` waits for the ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything behind the API."""
+
+    handle_call: HandlesCalls
+    look_up: LooksUp
+    register_tool: RegistersTools
+    manage_company: ManagesCompanies
+    registry: KnowsCompanies
+    ledger: CanBeReady
+    metrics: Metrics
+    stopping: Stopping
+    clock: Clock
+    randomness: Randomness
+    limits: Limits = field(default_factory=Limits)

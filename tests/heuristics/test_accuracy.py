@@ -1,0 +1,37 @@
+"""How often the words heuristic is right on names from repositories that had no part in each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+def test_p3_2_the_four_figures_hold_on_the_labelled_names(accuracy: ModuleType, labelled_names: Path) -> None:
+    """3.2: recall of mutating tools and false alarms on reads, over all rows and as the mean over companies."""
+    figures = accuracy.measure(labelled_names)
+    print(accuracy.as_table(figures))
+    assert figures.recall >= 0.990
+    assert figures.mean_recall >= 0.990
+    assert figures.false_positives <= 0.025
+    assert figures.mean_false_positives <= 0.025
+
+
+def test_p3_1_the_platform_heuristic_misses_about_28_percent(accuracy: ModuleType, labelled_names: Path) -> None:
+    """3.1: the figure that the promise states."""
+    assert accuracy.measure(labelled_names, "platform").recall == pytest.approx(0.72, abs=0.01)
+
+
+def test_the_accuracy_script_prints_the_table_and_every_miss(
+    accuracy: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """3.2: whoever changes a word sees which names it moved."""
+    labelled = tmp_path / "names.csv"
+    labelled.write_text("name,effect,repo\nget_x,write,a/a\ncreate_x,read,a/a\nlist_x,read,a/a\npay_x,write,a/a\n")
+    assert accuracy.main([str(labelled)]) == 0
+    printed = capsys.readouterr().out
+    assert "missed write  a/a  get_x" in printed
+    assert "false alarm   a/a  create_x" in printed
+    assert "list_x" not in printed
+    assert "pay_x" not in printed

@@ -1,0 +1,105 @@
+"""Registering tools: what cannot work fails at import."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import merchant_sdk
+from merchant_sdk import Refused, SecretError, Shop
+from merchant_sdk.arguments import read_arguments, signature_of
+
+
+def tool(
+    work: Any, s: str = "", n: int = 0, d: Decimal = Decimal(0), f: float = 0.0, b: bool = False,
+    li: list[int] | None = None, di: dict[str, Any] | None = None, x: Any = None, *, either: int | str = 0,
+) -> None:  # fmt: skip
+    """A tool with every annotation there is."""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "read"),
+    [
+        ("s", "a", "a"),
+        ("n", 7, 7),
+        ("n", Decimal("7.0"), 7),
+        ("d", 7, Decimal(7)),
+        ("d", Decimal("0.10"), Decimal("0.10")),
+        ("f", Decimal("0.5"), 0.5),
+        ("b", True, True),
+        ("li", [1], [1]),
+        ("li", None, None),
+        ("di", {"a": 1}, {"a": 1}),
+        ("x", Decimal(1), Decimal(1)),
+        ("either", "a", "a"),
+        ("either", 1, 1),
+    ],
+)
+def test_an_argument_is_read_as_its_annotation_says(name: str, value: Any, read: Any) -> None:
+    """2.10: in JSON 7 and 7.0 are one number, so either fills an int."""
+    given = read_arguments(signature_of(tool), {name: value})
+    assert given[name] == read
+    assert type(given[name]) is type(read)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("s", 1), ("s", None), ("n", "7"), ("n", True), ("n", Decimal("7.5")), ("d", "1"), ("d", False), ("b", 1),
+     ("li", {}), ("di", []), ("either", None), ("either", []), ("unheard_of", 1)],
+)  # fmt: skip
+def test_an_argument_of_another_type_is_refused_by_name(name: str, value: Any) -> None:
+    """A text is not a number, and true is not one."""
+    with pytest.raises(Refused, match=name):
+        read_arguments(signature_of(tool), {name: value})
+
+
+def _positional(work: Any, item: str, /) -> None: ...
+def _starred(work: Any, **items: str) -> None: ...
+def _nothing() -> None: ...
+def _keyword(*, item: str) -> None: ...
+def _bytes(work: Any, item: bytes) -> None: ...
+
+
+@pytest.mark.parametrize("function", [_positional, _starred, _nothing, _keyword, _bytes])
+def test_a_tool_that_could_never_be_called_fails_at_import(shop: Shop, function: Any) -> None:
+    """What cannot work is found when the shop starts, not when a customer orders."""
+    with pytest.raises(TypeError, match=function.__name__):
+        shop.tool(side_effecting=True)(function)
+
+
+def test_two_tools_of_one_name_or_a_key_on_a_read_fail_at_import(shop: Shop) -> None:
+    """One name is one tool."""
+    with pytest.raises(ValueError, match="already"):
+        shop.tool(side_effecting=True, name="place_order")(tool)
+    with pytest.raises(ValueError, match="only reads"):
+        shop.tool(side_effecting=False, key=lambda work: None, name="get")(tool)  # type: ignore[arg-type,return-value]
+
+
+def test_a_shop_shows_no_secret_and_takes_no_bad_one(shop: Shop, secret: str, database: Path) -> None:
+    """9.3."""
+    assert secret not in repr(shop)
+    assert secret not in repr(shop.asgi())
+    with pytest.raises(SecretError):
+        Shop(database, secrets=[secret, "whsec_short"])
+
+
+def test_all_is_what_is_exported() -> None:
+    """The public names are written down, sorted, and exist."""
+    assert merchant_sdk.__all__ == sorted(merchant_sdk.__all__)
+    assert all(hasattr(merchant_sdk, name) for name in merchant_sdk.__all__)
+
+
+def test_the_sdk_imports_the_standard_library_only() -> None:
+    """Architecture: a leaf that a shop can install without anything else."""
+    foreign = set()
+    for file in Path(merchant_sdk.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            foreign |= {name.split(".")[0] for name in names}
+    assert foreign - sys.stdlib_module_names == {"merchant_sdk"}

@@ -1,0 +1,227 @@
+"""A gateway without sockets: the real service and core over an in-memory ledger, and a merchant that counts."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from gateway.adapters.redis_commands import Commands
+from gateway.adapters.redis_ledger import RedisLedger
+from gateway.adapters.redis_urls import open_client, parse_ledger_url
+from gateway.core.answer import Answer
+from gateway.core.model import Company, Principal, Role, SigningSecret, Tool
+from gateway.core.outcome import Reason, Seen, SeenKind
+from gateway.core.ports import MerchantRequest
+from gateway.service.deciding import Decider
+from gateway.service.handle_call import CallLimits, CallRequest, HandleCall
+from gateway.service.look_up import LookUp
+from gateway.service.reading import Reading
+from gateway.service.replay_notes import ReplayNotes
+from gateway.service.running import Running
+from gateway.service.sending import Sending, Trace
+from gateway.service.sweep import Sweep
+from gateway.service.waiting import Waiting
+from heuristics import classify
+
+Behaviour = Callable[[MerchantRequest], Awaitable[Seen] | Seen]
+
+
+def reply(status: int = 200, body: Any = None, content_type: str = "application/json") -> Seen:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return Seen(SeenKind.REPLY, Reason.REPLIED, True, status, content_type, None, "", raw)
+
+
+NO_CONNECTION = Seen(SeenKind.NOT_CONNECTED, Reason.CONNECT_FAILED, False)
+TIMED_OUT = Seen(SeenKind.TIMEOUT, Reason.TIMED_OUT, True)
+RESET = Seen(SeenKind.BROKEN, Reason.CONNECTION_LOST, True)
+
+
+class VirtualClock:
+    """Time that passes only when someone sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall_ms(self) -> int:
+        return int(self.now * 1000) + 1_700_000_000_000
+
+    async def sleep(self, seconds: float) -> None:
+        # Those who sleep side by side wake side by side: time does not pass once for each of them.
+        wake = self.now + seconds
+        for _ in range(10):
+            await asyncio.sleep(0)
+        self.now = max(self.now, wake)
+
+
+class Tokens:
+    """No two alike, also between gateways."""
+
+    numbers = itertools.count(1)
+
+    def token(self) -> bytes:
+        return next(self.numbers).to_bytes(16, "big")
+
+
+class CountingMerchant:
+    """Answers as told, and remembers every request it was sent."""
+
+    def __init__(self) -> None:
+        self.requests: list[MerchantRequest] = []
+        self.behave: Behaviour = lambda _: reply(body={"order": f"O-{len(self.requests)}"})
+
+    async def send(self, request: MerchantRequest, *, deadline_s: float) -> Seen:
+        self.requests.append(request)
+        seen = self.behave(request)
+        return seen if isinstance(seen, Seen) else await seen
+
+    @property
+    def hits(self) -> int:
+        return len(self.requests)
+
+    def header(self, place: int, name: str) -> str | None:
+        return dict(self.requests[place].headers).get(name)
+
+
+@dataclass
+class Shelf:
+    """A registry that is told what to hold."""
+
+    companies: dict[str, Company] = field(default_factory=dict)
+    shelf: dict[tuple[str, str], Tool] = field(default_factory=dict)
+
+    async def refresh(self) -> None:
+        return None
+
+    def company(self, name: str) -> Company:
+        return self.companies.get(name, Company(name))
+
+    def tool(self, company: str, name: str) -> Tool | None:
+        return self.shelf.get((company, name))
+
+    def secrets(self, company: str) -> list[SigningSecret]:
+        return [SigningSecret("s1", "whsec_" + "c2VjcmV0" * 4)]
+
+    def nearest_tools(self, company: str, name: str) -> list[str]:
+        return sorted(tool for owner, tool in self.shelf if owner == company)[:3]
+
+    def put(self, company: str, name: str, **fields: Any) -> Tool:
+        version = fields.pop("version", 1)
+        tool = Tool(company, name, version, f"https://{company}.example/tools", classify(name), **fields)
+        self.shelf[company, name] = tool
+        return tool
+
+
+class NoSchemas:
+    def problems(self, tool: Tool, value: Any) -> list[dict[str, str]]:
+        needed = tool.parameters.get("required", [])
+        return [{"field": f"/arguments/{n}", "problem": "required"} for n in needed if n not in value]
+
+
+@dataclass
+class World:
+    """One gateway, or several over one ledger."""
+
+    ledger: RedisLedger
+    shelf: Shelf
+    merchant: CountingMerchant
+    clock: VirtualClock
+    background: set[asyncio.Task[None]]
+    handle: HandleCall
+    look_up: LookUp
+    sweep: Sweep
+    decider: Decider
+
+    async def call(self, **fields: Any) -> Answer:
+        request = {"company": "shop1", "conversation": "c1", "tool": "create_order", "arguments": {"sku": "A"}, **fields}
+        principal = Principal("rt", Role.RUNTIME, frozenset({request["company"]}), "k1")
+        return await self.handle(principal, CallRequest(**request), Trace("req-1"))
+
+    async def settle_background(self) -> None:
+        while self.background:
+            await asyncio.gather(*self.background)
+
+    def another_gateway(self) -> World:
+        return build(self.ledger, self.shelf, self.merchant, self.clock)
+
+
+def build(ledger: RedisLedger, shelf: Shelf, merchant: CountingMerchant, clock: VirtualClock) -> World:
+    background: set[asyncio.Task[None]] = set()
+
+    def spawn(work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        background.add(task)
+        task.add_done_callback(background.discard)
+
+    def sign(secrets: Any, message_id: str, timestamp_s: int, body: bytes) -> list[tuple[str, str]]:
+        return [("webhook-id", message_id), ("webhook-timestamp", str(timestamp_s))]
+
+    tokens, decider, waiting = Tokens(), Decider(ledger), Waiting(clock)
+    sending = Sending(merchant, sign, clock, result_cap=1_048_576)
+    running = Running(
+        decider=decider,
+        sending=sending,
+        registry=shelf,  # type: ignore[arg-type]
+        waiting=waiting,
+        clock=clock,
+        lease_margin_s=5.0,
+        spawn=spawn,
+    )
+    reading = Reading(sending, shelf, clock, tokens)  # type: ignore[arg-type]
+    notes = ReplayNotes(ledger, clock, spawn)
+    handle = HandleCall(
+        registry=shelf,  # type: ignore[arg-type]
+        ledger=ledger,
+        decider=decider,
+        running=running,
+        reading=reading,
+        waiting=waiting,
+        notes=notes,
+        schemas=NoSchemas(),
+        clock=clock,
+        randomness=tokens,
+        limits=CallLimits(),
+    )
+    sweep = Sweep(ledger, decider, waiting, notes, clock)
+    return World(ledger, shelf, merchant, clock, background, handle, LookUp(ledger), sweep, decider)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    client = open_client(parse_ledger_url("memory"))
+    commands = Commands(client)
+    shelf = Shelf()
+    for name in ("create_order", "cancel_order", "add_to_cart", "list_orders", "get_menu", "redeem_code"):
+        shelf.put("shop1", name)
+    shelf.put("shop2", "create_order")
+    world = build(RedisLedger(commands), shelf, CountingMerchant(), VirtualClock())
+    yield world
+    await world.settle_background()
+    await commands.close()
+    await client.aclose()
+
+
+@pytest.fixture
+def seen() -> dict[str, Any]:
+    """What a merchant may be seen to do."""
+    return {"reply": reply, "no_connection": NO_CONNECTION, "timed_out": TIMED_OUT, "reset": RESET}
+
+
+@pytest.fixture
+def retag() -> Callable[..., Tool]:
+    """A registered tool with some of its declarations changed."""
+
+    def change(world: World, name: str, **fields: Any) -> Tool:
+        tool = replace(world.shelf.shelf["shop1", name], **fields)
+        world.shelf.shelf["shop1", name] = tool
+        return tool
+
+    return change
