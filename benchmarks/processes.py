@@ -17,6 +17,7 @@ from typing import Final, Self
 
 REDIS_PROGRAMS: Final = ("redis-server", "valkey-server")
 LOOPBACK: Final = "127.0.0.1"
+ROOT: Final = Path(__file__).resolve().parent.parent
 DEV_KEY: Final = "dev"
 _LOOK_EVERY_S: Final = 0.02
 _LAST_LINES: Final = 15
@@ -42,13 +43,21 @@ class Server:
     """One child process: started, waited for until it answers, ended. `cpus` pins it where the system can."""
 
     def __init__(
-        self, name: str, command: Sequence[str], *, log: Path, port: int | None = None, cpus: frozenset[int] | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        log: Path,
+        port: int | None = None,
+        cpus: frozenset[int] | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.log = log
         self.port = port
         self._command = command
         self._cpus = cpus
+        self._env = dict(env or {})
         self._process: Process | None = None
 
     @property
@@ -66,7 +75,7 @@ class Server:
                 stdout=log,
                 stderr=log,
                 cwd=self.log.parent,
-                env=_environment(os.environ),
+                env={**_environment(os.environ), **self._env},
                 # Ctrl-C is for the run, which then ends its servers in order.
                 start_new_session=True,
             )
@@ -75,9 +84,11 @@ class Server:
             os.sched_setaffinity(self._process.pid, self._cpus)
         try:
             async with asyncio.timeout(within_s):
-                while not await self.ready():  # noqa: ASYNC110 (nothing tells when another process listens)
+                while not await self.ready():
                     if self._process.returncode is not None:
-                        raise StartFailed(f"{self.name} ended at start ({self._process.returncode}):\n{self._end_of_log()}")
+                        raise StartFailed(
+                            f"{self.name} ended at start ({self._process.returncode}):\n{self._end_of_log()}"
+                        )
                     await asyncio.sleep(_LOOK_EVERY_S)
         except TimeoutError:
             await self.kill()

@@ -12,6 +12,8 @@ from gateway.core.ports import LoggedEvent
 from gateway.core.record import FORMAT, SETTLED, Effect, Status
 
 _HEAD: Final = 21
+_POINTERS: Final = 4
+"""Records that come with a slot unasked; each may hold a large result."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 _effect: Final = msgspec.msgpack.Decoder(Effect).decode
 _call_slot: Final = msgspec.msgpack.Decoder(CallSlot).decode
@@ -44,10 +46,9 @@ def effect_payload(effect: Effect) -> bytes:
 
 
 def slot_payload(slot: CallSlot) -> bytes:
-    """A slot with one binding points to its record, so that a look at the slot brings the record too."""
-    if len(slot.bindings) == 1:
-        return b"\x01" + slot.bindings[0].effect[:16] + _encode(slot)
-    return b"\x00" + _encode(slot)
+    """A slot points to the records of its latest bindings, so that a look at the slot brings them too (4.10)."""
+    latest = slot.bindings[-_POINTERS:]
+    return bytes((len(latest),)) + b"".join([b.effect[:16] for b in latest]) + _encode(slot)
 
 
 def identical_payload(slot: PrintSlot) -> bytes:
@@ -63,7 +64,7 @@ def effect_of(stored: Stored) -> Effect:
     raw = stored.payload[1:]
     try:
         effect = _effect(raw)
-    except msgspec.ValidationError as wrong:
+    except msgspec.DecodeError as wrong:
         raise UnknownFormat(str(wrong)) from wrong
     if effect.format > FORMAT:
         raise UnknownFormat(f"record format {effect.format}, this gateway reads up to {FORMAT}")
@@ -85,7 +86,7 @@ def stamped(effect: Effect, now_ms: int) -> Effect:
 def slot_of(stored: Stored) -> CallSlot:
     if not stored.payload:
         return CallSlot()
-    return _call_slot(stored.payload[17 if stored.payload[0] == 1 else 1 :])
+    return _call_slot(stored.payload[1 + 16 * stored.payload[0] :])
 
 
 def identical_of(stored: Stored) -> PrintSlot:

@@ -11,42 +11,25 @@ import asyncio
 import errno
 import io
 import logging
-import select
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import aiohttp
-from aiohttp.abc import AbstractStreamWriter
 from aiohttp.client import ClientTimeout
-from aiohttp.connector import Connection
-from aiohttp.tracing import Trace
 from multidict import CIMultiDictProxy
 from yarl import URL
 
 from gateway.adapters.addresses import Doorkeeper, Resolve, SystemResolver
+from gateway.adapters.merchant_connection import CheckedConnector, Exchange, NotedRequest, current
 from gateway.core.addresses import AddressRefused, Network
 from gateway.core.outcome import RESULT_CAP, Reason, Seen, SeenKind
+from gateway.core.ports import MerchantRequest
 from gateway.core.reply_body import content_type_of
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class MerchantRequest:
-    """A request as it goes out: endpoint, headers already signed, and body, never empty. Nothing of it is in
-    its repr, since all three may hold what no log may (9.3)."""
-
-    url: str = field(repr=False)
-    headers: Sequence[tuple[str, str]] = field(repr=False)
-    body: bytes = field(repr=False)
-
-    def __post_init__(self) -> None:
-        if not self.body:
-            raise ValueError("a merchant request has a body")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,59 +78,6 @@ _EXPECTED: Final = (aiohttp.ClientError, OSError, ValueError)
 _HANDSHAKE_ERRORS: Final = frozenset({errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, None})
 
 
-class _Exchange:
-    """What the layers below `send` note down for it."""
-
-    __slots__ = ("dialled", "only_allowed", "sent", "status")
-
-    def __init__(self, only_allowed: bool) -> None:
-        self.only_allowed = only_allowed
-        self.dialled = False
-        self.sent = False
-        self.status: int | None = None
-
-
-_exchange: ContextVar[_Exchange] = ContextVar("merchant_exchange")
-
-
-class _Request(aiohttp.ClientRequest):
-    async def write_bytes(
-        self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
-    ) -> None:
-        # The headers are held back until the first body byte, so this is where writing starts. Between this
-        # look at the transport and that write the loop does not turn: a transport that is closing now takes
-        # nothing, and one that is not may take everything.
-        transport = conn.transport
-        if transport is not None and not transport.is_closing():
-            _exchange.get().sent = True
-        await super().write_bytes(writer, conn, content_length)
-
-
-class _Connector(aiohttp.TCPConnector):
-    async def connect(self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: ClientTimeout) -> Connection:
-        exchange = _exchange.get()
-        while True:
-            exchange.dialled = False
-            conn = await super().connect(req, traces, timeout)
-            if exchange.dialled or not _has_spoken(conn):
-                return conn
-            conn.close()
-
-
-def _has_spoken(conn: Connection) -> bool:
-    """Whether an idle connection holds anything: a close, which would make the outcome unknown, or bytes
-    nobody asked for, which aiohttp would take for the answer to the next request."""
-    protocol, transport = conn.protocol, conn.transport
-    if protocol is None or transport is None or protocol.should_close:
-        return True
-    sock = transport.get_extra_info("socket")
-    if sock is None or not hasattr(select, "poll"):
-        return False
-    poll = select.poll()
-    poll.register(sock.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
-
-
 class MerchantHttp:
     """The gateway's HTTP client. Made anywhere, opened on first use inside the loop, closed with `close`.
 
@@ -191,8 +121,8 @@ class MerchantHttp:
         if self._closed:
             raise RuntimeError("the merchant client is closed")
         secure = request.url[:6].lower() == "https:"
-        exchange = _Exchange(only_allowed=not secure and not self._allow_http)
-        token = _exchange.set(exchange)
+        exchange = Exchange(only_allowed=not secure and not self._allow_http)
+        token = current.set(exchange)
         try:
             async with asyncio.timeout(deadline_s):
                 return await self._post(request, exchange)
@@ -210,7 +140,7 @@ class MerchantHttp:
                 reason = Reason.TLS_FAILED
             return self._ended(SeenKind.NOT_CONNECTED, reason, exchange)
         finally:
-            _exchange.reset(token)
+            current.reset(token)
 
     async def close(self) -> None:
         """Close every connection. A `send` afterwards raises RuntimeError."""
@@ -221,7 +151,7 @@ class MerchantHttp:
         if self._own_resolver is not None:
             self._own_resolver.close()
 
-    async def _post(self, request: MerchantRequest, exchange: _Exchange) -> Seen:
+    async def _post(self, request: MerchantRequest, exchange: Exchange) -> Seen:
         session = self._session or self._open()
         body = request.body
         response = await session.post(
@@ -256,13 +186,13 @@ class MerchantHttp:
 
     def _open(self) -> aiohttp.ClientSession:
         limits = self._limits
-        door = Doorkeeper(resolve=self._resolve, allow=self._allow, only_allowed=lambda: _exchange.get().only_allowed)
+        door = Doorkeeper(resolve=self._resolve, allow=self._allow, only_allowed=lambda: current.get().only_allowed)
 
         def open_socket(addr_info: aiohttp.AddrInfoType) -> socket.socket:
-            _exchange.get().dialled = True
+            current.get().dialled = True
             return door.open_socket(addr_info)
 
-        connector = _Connector(
+        connector = CheckedConnector(
             ssl=self._ssl_context,
             resolver=door,
             socket_factory=open_socket,
@@ -274,7 +204,7 @@ class MerchantHttp:
         )
         self._session = aiohttp.ClientSession(
             connector=connector,
-            request_class=_Request,
+            request_class=NotedRequest,
             headers=SESSION_HEADERS,
             cookie_jar=aiohttp.DummyCookieJar(),
             # The deadline is kept in `send`; aiohttp's own would round it up to whole seconds.
@@ -287,7 +217,7 @@ class MerchantHttp:
         )
         return self._session
 
-    def _ended(self, kind: SeenKind, reason: Reason, exchange: _Exchange) -> Seen:
+    def _ended(self, kind: SeenKind, reason: Reason, exchange: Exchange) -> Seen:
         _log.debug("merchant exchange ended: %s, %s, sent=%s", kind, reason, exchange.sent)
         return Seen(kind, reason, exchange.sent, exchange.status)
 

@@ -20,7 +20,7 @@ from gateway.core.record import UNENDING, Effect, Status
 Name = tuple[str, bytes]
 _DUE, _UNKNOWN, _LIVE = 3, 4, 1  # key numbers in swap.lua
 _CHUNK: Final = 256
-_FOREVER, _KEEP = "0", "keep"
+_FOREVER, _KEEP = "ever", "keep"
 _INDEXES: Final = ((Status.EXECUTING, _DUE), (Status.INDETERMINATE, _UNKNOWN))
 
 

@@ -6,21 +6,36 @@ same call first, then another effect of a re-run turn, then refusals, then repea
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gateway.core import identity
-from gateway.core.conversation import Binding, View
-from gateway.core.decisions import Granted, Need, Refused, Replay, Step, Wait
-from gateway.core.granting import bind, lapse, may_stand, present, take_up
-from gateway.core.record import Effect, Mode, Move, Status, check_move
-from gateway.core.repeats import judge_repeat
+from gateway.core.conversation import Binding, View, Writes, present
+from gateway.core.decisions import Blocked, Granted, Need, Refused, Replay, Step, Wait
+from gateway.core.granting import attempt_seen, bind, lapse, take_up
+from gateway.core.occurrences import occurrence_of
+from gateway.core.record import Mode, Move, Status, check_move
+from gateway.core.repeats import judge_held, judge_repeat
 from gateway.core.requests import Claim
 
 
 def claim(view: View, request: Claim) -> Step:
     """Judge one request against one view. Raises ImpossibleMove only for a fault of ours."""
     view = view.bounded(request.terms.retention_ms)
+    judged = _judge(view, request)
+    seen = attempt_seen(view, request)
+    if seen is not None and judged.writes is None and isinstance(judged.decision, Wait | Blocked | Replay):
+        # Whatever it is answered: from now on the turn's earlier attempts start nothing new (2.6).
+        return Step(judged.decision, Writes(attempt_seen=seen, keep_ms=request.terms.retention_ms))
+    return judged
+
+
+def _judge(view: View, request: Claim) -> Step:
     slot = request.slot
-    bounds = [] if slot is None else [b for b in view.slot(slot).bindings if may_stand(view, b.effect)]
-    found = identity.match(bounds, request.fingerprint, request.place, request.scope)
+    bounds = [] if slot is None else [b for b in view.slot(slot).bindings if view.may_stand(b.effect)]
+    place = request.place
+    if place.turn is not None:
+        place = replace(place, attempt=request.attempt(view))
+    found = identity.match(bounds, request.fingerprint, place, request.scope)
     under_id: tuple[bytes, ...] = ()
     match found:
         case identity.Same(Binding() as bound):
@@ -29,12 +44,12 @@ def claim(view: View, request: Claim) -> Step:
             return _reused(view, request, bound.effect)
         case identity.Repeats(bounds_again):
             under_id = tuple(b.effect for b in bounds_again if isinstance(b, Binding))
-    own = _own_effect(view, request)
-    if own not in view.effects:
-        return Step(Need((own,)))
-    if present(view.effects[own]):
-        return _known(view, request, own, "effect")
-    if request.place.turn is not None and request.attempt(view) < view.highest_attempt:
+    own = occurrence_of(view, request)
+    if own.effect not in view.effects:
+        return Step(Need((own.effect,)))
+    if present(view.effects[own.effect]):
+        return _known(view, request, own.effect, "effect")
+    if place.turn is not None and request.attempt(view) < view.highest_attempt:
         return Step(
             Refused(
                 "attempt_superseded",
@@ -46,14 +61,6 @@ def claim(view: View, request: Claim) -> Step:
     return judge_repeat(view, request, own, under_id, None)
 
 
-def _own_effect(view: View, request: Claim) -> bytes:
-    """The effect a new call would be: the lowest number free; without an id, number zero is the key (2.7)."""
-    if request.tool_call_id is None:
-        return request.effect_id(0)
-    number = view.identical.lowest_free(request.numbered_within, request.attempt(view))
-    return request.effect_id(number)
-
-
 def _known(view: View, request: Claim, effect_id: bytes, matched: str) -> Step:
     """The call has a record: replay it, wait for it, take it up again, or judge a hold anew."""
     if effect_id not in view.effects:
@@ -63,7 +70,7 @@ def _known(view: View, request: Claim, effect_id: bytes, matched: str) -> Step:
     if view.now_ms is not None and effect.lapsed(view.now_ms):
         return lapse(view, effect)
     if effect.status is Status.AWAITING_APPROVAL:
-        return _held_again(view, request, effect)
+        return Step(request.refusal) if request.refusal is not None else judge_held(view, request, effect)
     if effect.status is Status.EXECUTING:
         check_move(effect.status, Move.CLAIM, effect.status)
         if effect.tokens[-1] == request.token:
@@ -82,7 +89,7 @@ def _reused(view: View, request: Claim, effect_id: bytes) -> Step:
     effect = view.effects[effect_id]
     assert effect is not None
     fields = identity.differing_fields(identity.field_digests(request.arguments.value), effect.fields)
-    named = tuple(f"/arguments/{name}" for name in fields)
+    named = tuple(f"/arguments/{_pointed(name)}" for name in fields)
     if effect.target != request.target:
         named = ("/tool", *named)
     return Step(
@@ -90,13 +97,10 @@ def _reused(view: View, request: Claim, effect_id: bytes) -> Step:
             "tool_call_id_reused",
             "this tool_call_id was given to another call in this conversation; send a fresh id, "
             "or state turn and step if your runtime's ids recur",
-            named,
+            named or ("/arguments",),
         )
     )
 
 
-def _held_again(view: View, request: Claim, effect: Effect) -> Step:
-    """A hold is judged anew at each request (4.9); it ends when its first failed or vanished."""
-    if request.refusal is not None:
-        return Step(request.refusal)
-    return judge_repeat(view, request, effect.effect_id, effect.repeat_of, effect)
+def _pointed(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")  # RFC 6901

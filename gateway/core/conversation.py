@@ -43,6 +43,12 @@ class CallSlot(msgspec.Struct, frozen=True, array_like=True):
     def without(self, effect: bytes) -> CallSlot:
         return CallSlot(tuple(b for b in self.bindings if b.effect != effect))
 
+    def marked(self, effect: bytes, *, open: bool) -> CallSlot:  # noqa: A002 (the field's name)
+        """With the effect's binding as one that does, or does not, end with the retention time."""
+        return CallSlot(
+            tuple(msgspec.structs.replace(b, open=open) if b.effect == effect else b for b in self.bindings)
+        )
+
 
 class Known(msgspec.Struct, frozen=True, array_like=True):
     """One of the identical effects: enough of it to judge a repeat (4.9) without reading its record.
@@ -74,17 +80,30 @@ class PrintSlot(msgspec.Struct, frozen=True, array_like=True):
 
     def lowest_free(self, place: str, attempt: int) -> int:
         """The lowest occurrence number not taken in that attempt (2.4)."""
-        used = {t.number for t in self.taken if t.place == place and t.attempt == attempt}
+        used = self.used(place, attempt)
         number = 0
         while number in used:
             number += 1
         return number
 
+    def used(self, place: str, attempt: int) -> set[int]:
+        """The numbers taken in that attempt."""
+        return {t.number for t in self.taken if t.place == place and t.attempt == attempt}
+
+    def numbers(self, effect: bytes, place: str, number: int) -> bool:
+        """Whether that number names that effect there, in any attempt."""
+        return any(t.effect == effect and t.place == place and t.number == number for t in self.taken)
+
     def takes(self, effect: bytes, place: str, attempt: int) -> bool:
         return any(t.effect == effect and t.place == place and t.attempt == attempt for t in self.taken)
 
     def take(self, effect: bytes, place: str, attempt: int, number: int | None = None) -> PrintSlot:
-        """With an occurrence taken: `number`, or the lowest free."""
+        """With an occurrence taken: `number`, or the effect's own of another attempt if that is free, or the
+        lowest free."""
+        if number is None:
+            used = self.used(place, attempt)
+            own = (t.number for t in self.taken if t.effect == effect and t.place == place and t.number not in used)
+            number = next(own, None)
         chosen = self.lowest_free(place, attempt) if number is None else number
         return PrintSlot(self.known, (*self.taken, Taken(place, attempt, chosen, effect)))
 
@@ -118,6 +137,11 @@ class PrintSlot(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
+def present(effect: Effect | None) -> bool:
+    """Whether an effect stands; a mark that a resolved absence left behind does not."""
+    return effect is not None and effect.status is not Status.ABSENT
+
+
 @dataclass(frozen=True, slots=True)
 class Where:
     """Which part of the ledger a decision reads."""
@@ -143,6 +167,10 @@ class View:
 
     def slot(self, digest: bytes) -> CallSlot:
         return self.slots.get(digest, CallSlot())
+
+    def may_stand(self, effect: bytes) -> bool:
+        """False once the record was read and is gone: what still points to it names nothing any more."""
+        return effect not in self.effects or present(self.effects[effect])
 
     def bounded(self, retention_ms: int) -> View:
         """Without identical effects that the retention time has ended."""

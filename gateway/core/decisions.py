@@ -73,9 +73,10 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The outcome is recorded, now or before, under this token."""
+    """The outcome is recorded, now or before, under this token. `alarm`: against a resolved absence (4.4)."""
 
     effect: Effect
+    alarm: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,4 +109,3 @@ class Step:
 
     decision: Decision
     writes: Writes | None = None
-    alarm: bool = False

@@ -166,7 +166,8 @@ class MerchantReplyInvalid(MerchantError):
 
 
 class InternalFault(GatewayError):
-    code, status, title = "internal", 500, "A fault in the gateway; it was logged under this request's id"
+    code, status, outcome = "internal", 500, "unknown"
+    title = "A fault in the gateway; it was logged under this request's id"
 
 
 class ConfigError(GatewayError):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import msgspec
 
 from gateway.core import identity
 from gateway.core.conversation import MAX_ALIASES, Binding, CallSlot, Event, PrintSlot, View, Writes
-from gateway.core.decisions import Again, Blocked, Decision, Granted, Refused, Step
+from gateway.core.decisions import Again, Blocked, Decision, Granted, Need, Refused, Step
+from gateway.core.occurrences import Occurrence
 from gateway.core.record import FORMAT, UNENDING, Effect, Mode, Move, Status, check_move, moved
 from gateway.core.requests import Claim
 
@@ -16,48 +18,57 @@ MAX_LIVE: Final = 10_000
 """Live effects a conversation may have (4.13)."""
 
 
-def grant(view: View, request: Claim, own: bytes, held: Effect | None) -> Step:
-    """A new call, or a hold that ended: executing, by this token."""
-    started = (
-        Event("effect.allowed", own, {}),
-        Event("effect.executing", own, {"lease_s": request.terms.lease_ms / 1000}),
-    )
-    if held is not None:
-        effect = moved(
-            held,
-            Move.CLAIM,
-            Status.EXECUTING,
-            tokens=(*held.tokens, request.token),
-            lease_ms=request.terms.lease_ms,
-            claimed_at=None,
-            mode=request.terms.mode,
-            endpoint=request.terms.endpoint,
-            tool_version=request.terms.tool_version,
-        )
-        return Step(Granted(effect), and_bind(view, request, effect, started))
+def grant(view: View, request: Claim, own: Occurrence) -> Step:
+    """A new call: executing, by this token."""
     if view.live >= MAX_LIVE:
         return Step(full())
     check_move(Status.ABSENT, Move.CLAIM, Status.EXECUTING)
     effect = _new(view, request, own, Status.EXECUTING, ())
-    events = (Event("effect.proposed", own, _proposal(request)), *started)
+    events = (Event("effect.proposed", own.effect, _proposal(request)), *_started(request, own.effect))
     return Step(Granted(effect), _writes_new(view, request, effect, events))
 
 
-def hold(view: View, request: Claim, own: bytes, first: Effect, kept: frozenset[bytes]) -> Step:
+def grant_held(view: View, request: Claim, held: Effect) -> Step:
+    """A hold that ended: executing, by this token."""
+    unread = tuple(slot for slot in held.slots if slot not in view.slots)
+    if unread:
+        return Step(Need(slots=unread))
+    effect = moved(
+        held,
+        Move.CLAIM,
+        Status.EXECUTING,
+        tokens=(*held.tokens, request.token),
+        lease_ms=request.terms.lease_ms,
+        claimed_at=None,
+        mode=request.terms.mode,
+        endpoint=request.terms.endpoint,
+        tool_version=request.terms.tool_version,
+    )
+    writes = and_bind(view, request, effect, _started(request, effect.effect_id))
+    # A hold ends with the retention time, what executes does not: nor then may the ids that name it.
+    opened = {slot: view.slot(slot).marked(effect.effect_id, open=True) for slot in held.slots}
+    return Step(Granted(effect), replace(writes, slots={**opened, **writes.slots}))
+
+
+def hold(view: View, request: Claim, own: Occurrence, first: Effect, kept: frozenset[bytes]) -> Step:
     """A new call that repeats a success: held, with what it repeats kept in its record (4.9)."""
     if view.live >= MAX_LIVE:
         return Step(full())
     check_move(Status.ABSENT, Move.CLAIM, Status.AWAITING_APPROVAL)
     effect = _new(view, request, own, Status.AWAITING_APPROVAL, tuple(sorted(kept)))
     events = (
-        Event("effect.proposed", own, _proposal(request)),
-        Event("effect.awaiting_approval", own, {"because": "repeat", "first": first.hex}),
+        Event("effect.proposed", own.effect, _proposal(request)),
+        Event("effect.awaiting_approval", own.effect, {"because": "repeat", "first": first.hex}),
     )
     return Step(Blocked(effect, first), _writes_new(view, request, effect, events))
 
 
-def take_up(view: View, request: Claim, effect: Effect, matched: str) -> Step:
-    """`safe_to_retry`: send again with the same key (4.6); policy and limits are not asked again."""
+def take_up(view: View, request: Claim, effect: Effect, matched: str, *, alias: bool = True) -> Step:
+    """`safe_to_retry`: send again with the same key (4.6); policy and limits are not asked again.
+
+    The asking id becomes an alias, since it is answered with this effect's outcome (2.5); but for one that
+    already names an effect of its own.
+    """
     again = moved(
         effect,
         Move.CLAIM,
@@ -67,10 +78,9 @@ def take_up(view: View, request: Claim, effect: Effect, matched: str) -> Step:
         claimed_at=None,
     )
     events = (Event("effect.executing", effect.effect_id, {"again": True}),)
-    if matched == "repeat":
-        writes = Writes(effects={effect.effect_id: again}, identical=view.identical.with_known(again), events=events)
-    else:
-        writes = and_bind(view, request, again, events)
+    if alias:
+        return Step(Granted(again, matched), and_bind(view, request, again, events))
+    writes = Writes(effects={effect.effect_id: again}, identical=view.identical.with_known(again), events=events)
     return Step(Granted(again, matched), writes)
 
 
@@ -104,9 +114,9 @@ def bind(view: View, request: Claim, effect: Effect) -> Writes | None:
         if slot not in effect.slots:
             after = msgspec.structs.replace(effect, slots=(*effect.slots, slot))
     within = request.numbered_within
-    if (slots or request.place.turn == effect.turn) and not identical.takes(effect.effect_id, within, attempt):
+    if (slots or _at_home(view, request, effect)) and not identical.takes(effect.effect_id, within, attempt):
         identical = identical.take(effect.effect_id, within, attempt)
-    seen = _attempt_seen(view, request)
+    seen = attempt_seen(view, request)
     if not slots and identical is view.identical and seen is None:
         return None
     return Writes(
@@ -131,18 +141,33 @@ def and_bind(view: View, request: Claim, effect: Effect, events: tuple[Event, ..
     )
 
 
-def _attempt_seen(view: View, request: Claim) -> int | None:
+def _at_home(view: View, request: Claim, effect: Effect) -> bool:
+    """Whether the call is numbered where the request stands: by its id there, or, without one, by number."""
+    slot = request.slot
+    if slot is None:
+        return True
+    return any(b.effect == effect.effect_id and b.turn == request.place.turn for b in view.slot(slot).bindings)
+
+
+def attempt_seen(view: View, request: Claim) -> int | None:
     """The turn's highest attempt, where this request raises it; the first is not worth a key."""
     attempt = request.attempt(view)
     return attempt if request.place.turn is not None and attempt > max(1, view.highest_attempt) else None
 
 
-def _new(view: View, request: Claim, own: bytes, status: Status, repeat_of: tuple[bytes, ...]) -> Effect:
-    earlier = view.effects.get(own)
+def _started(request: Claim, effect_id: bytes) -> tuple[Event, Event]:
+    return (
+        Event("effect.allowed", effect_id, {}),
+        Event("effect.executing", effect_id, {"lease_s": request.terms.lease_ms / 1000}),
+    )
+
+
+def _new(view: View, request: Claim, own: Occurrence, status: Status, repeat_of: tuple[bytes, ...]) -> Effect:
+    earlier = view.effects.get(own.effect)
     executing = status is Status.EXECUTING
     return Effect(
         format=FORMAT,
-        effect_id=own,
+        effect_id=own.effect,
         company=request.company,
         conversation=request.conversation,
         kind=request.kind,
@@ -152,9 +177,7 @@ def _new(view: View, request: Claim, own: bytes, status: Status, repeat_of: tupl
         turn=request.place.turn,
         step=request.place.step,
         attempt=request.attempt(view),
-        occurrence=0
-        if request.tool_call_id is None
-        else view.identical.lowest_free(request.numbered_within, request.attempt(view)),
+        occurrence=own.number,
         fields=identity.field_digests(request.arguments.value),
         mode=request.terms.mode,
         tool_version=request.terms.tool_version,
@@ -179,7 +202,7 @@ def _writes_new(view: View, request: Claim, effect: Effect, events: tuple[Event,
         effects={effect.effect_id: effect},
         slots={} if slot is None else {slot: _with_binding(view, request, slot, effect)},
         identical=identical,
-        attempt_seen=_attempt_seen(view, request),
+        attempt_seen=attempt_seen(view, request),
         admits=effect.effect_id,
         events=events,
         keep_ms=request.terms.retention_ms,
@@ -196,17 +219,8 @@ def _with_binding(view: View, request: Claim, slot: bytes, effect: Effect) -> Ca
         request.attempt(view) if place.turn is not None else None,
         effect.status in UNENDING,
     )
-    standing = tuple(b for b in view.slot(slot).bindings if may_stand(view, b.effect))
+    standing = tuple(b for b in view.slot(slot).bindings if view.may_stand(b.effect))
     return CallSlot((*standing, binding))
-
-
-def may_stand(view: View, effect_id: bytes) -> bool:
-    """False once the record was read and is gone: what still points to it names nothing any more."""
-    return effect_id not in view.effects or present(view.effects[effect_id])
-
-
-def present(effect: Effect | None) -> bool:
-    return effect is not None and effect.status is not Status.ABSENT
 
 
 def _proposal(request: Claim) -> dict[str, object]:

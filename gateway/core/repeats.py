@@ -6,8 +6,9 @@ from typing import Final
 
 from gateway.core.conversation import Known, View
 from gateway.core.decisions import Blocked, Denied, Granted, Need, Replay, Step, Wait
-from gateway.core.granting import bind, grant, hold, lapse, may_stand, take_up
-from gateway.core.record import Effect, Fault, Mode, Move, Status, check_move
+from gateway.core.granting import bind, grant, grant_held, hold, lapse, take_up
+from gateway.core.occurrences import Occurrence
+from gateway.core.record import UNENDING, Effect, Fault, Mode, Move, Status, check_move
 from gateway.core.requests import Claim, OnRepeat
 
 PRIOR_UNKNOWN: Final = Fault(
@@ -17,25 +18,44 @@ PRIOR_UNKNOWN: Final = Fault(
 )
 
 
-def judge_repeat(view: View, request: Claim, own: bytes, under_id: tuple[bytes, ...], held: Effect | None) -> Step:
+def judge_repeat(view: View, request: Claim, own: Occurrence, under_id: tuple[bytes, ...], held: Effect | None) -> Step:
     """4.7 and 4.9: against which identical effect a call is judged, and what follows."""
-    others = [k for k in view.identical.known if k.effect != own and may_stand(view, k.effect)]
-    unknown = [k for k in others if k.was_unknown and k.status in (Status.INDETERMINATE, Status.EXECUTING)]
+    others = [k for k in view.identical.known if k.effect != own.effect and view.may_stand(k.effect)]
+    # Read whatever runs, also where nobody would wait for it: a dead worker's claim is an unknown outcome (4.5).
+    running = tuple(k.effect for k in others if k.status is Status.EXECUTING)
+    unread = tuple(effect for effect in running if effect not in view.effects)
+    if unread:
+        return Step(Need(unread))
+    for effect_id in running:
+        runs = view.effects[effect_id]
+        if runs is not None and view.now_ms is not None and runs.lapsed(view.now_ms):
+            return lapse(view, runs)
+    unknown = [k for k in others if k.was_unknown and k.status in UNENDING]
     if unknown:
-        return _after_unknown(view, request, unknown[-1].effect)
+        return _after_unknown(view, request, unknown[-1].effect, held)
     counted = frozenset(under_id) | request.repeat_of
     repeats = [k for k in others if k.effect in counted or _counts(k, view, request)]
-    if request.terms.on_repeat is OnRepeat.RUN:
-        return grant(view, request, own, held)
     kept = frozenset(k.effect for k in repeats)
+    wanted = request.terms.on_repeat is OnRepeat.RUN
     for known in reversed(_by_time(repeats)):
+        if wanted and known.status in (Status.EXECUTING, Status.SUCCEEDED):
+            break
         if known.status is Status.EXECUTING:
-            return _wait_for_first(view, known, kept)
+            return Step(Wait(known.effect, kept))
         if known.status is Status.AWAITING_APPROVAL and held is None:
             return _join(view, request, known.effect)
         if known.status is Status.SUCCEEDED:
             return _after_success(view, request, own, known.effect, kept, held)
-    return grant(view, request, own, held)
+    return grant(view, request, own) if held is None else grant_held(view, request, held)
+
+
+def judge_held(view: View, request: Claim, held: Effect) -> Step:
+    """A hold is judged anew at each request, by its own id or one that joins it (4.9); it ends when its first
+    failed or vanished."""
+    answer = judge_repeat(view, request, Occurrence(held.occurrence, held.effect_id), held.repeat_of, held)
+    if isinstance(answer.decision, Blocked | Wait):
+        return Step(answer.decision, bind(view, request, held))
+    return answer
 
 
 def _counts(known: Known, view: View, request: Claim) -> bool:
@@ -52,44 +72,34 @@ def _by_time(repeats: list[Known]) -> list[Known]:
     return sorted(repeats, key=lambda k: k.at or 0)
 
 
-def _wait_for_first(view: View, known: Known, kept: frozenset[bytes]) -> Step:
-    if known.effect not in view.effects:
-        return Step(Need((known.effect,)))
-    first = view.effects[known.effect]
-    if first is not None and view.now_ms is not None and first.lapsed(view.now_ms):
-        return lapse(view, first)
-    return Step(Wait(known.effect, kept))
-
-
-def _after_unknown(view: View, request: Claim, effect_id: bytes) -> Step:
+def _after_unknown(view: View, request: Claim, effect_id: bytes, held: Effect | None) -> Step:
     """4.7: no identical call gets an effect of its own while one is unknown, whatever `on_repeat` says."""
     if effect_id not in view.effects:
         return Step(Need((effect_id,)))
     first = view.effects[effect_id]
     assert first is not None
-    if view.now_ms is not None and first.lapsed(view.now_ms):
-        return lapse(view, first)
     if first.mode is Mode.AT_MOST_ONCE:
         return Step(Denied(PRIOR_UNKNOWN, first))
-    if first.status is Status.EXECUTING:
-        if first.tokens[-1] == request.token:
-            return Step(Granted(first, "repeat"))
-        return Step(Wait(effect_id, request.repeat_of | {effect_id}))
-    return take_up(view, request, first, "repeat")
+    if first.status is Status.INDETERMINATE:
+        return take_up(view, request, first, "repeat", alias=held is None)
+    if first.tokens[-1] == request.token:
+        return Step(Granted(first, "repeat"))
+    # The first answers: bound before it waits, the call does not become a repeat of it once it has ended.
+    return Step(Wait(effect_id, request.repeat_of | {effect_id}), bind(view, request, first) if held is None else None)
 
 
 def _after_success(
-    view: View, request: Claim, own: bytes, effect_id: bytes, kept: frozenset[bytes], held: Effect | None
+    view: View, request: Claim, own: Occurrence, effect_id: bytes, kept: frozenset[bytes], held: Effect | None
 ) -> Step:
     if effect_id not in view.effects:
         return Step(Need((effect_id,)))
     first = view.effects[effect_id]
     assert first is not None
-    if request.terms.on_repeat is OnRepeat.REPLAY and held is None:
-        return Step(Replay(first, "repeat"), bind(view, request, first))
     if held is not None:
         check_move(held.status, Move.CLAIM, held.status)
         return Step(Blocked(held, first))
+    if request.terms.on_repeat is OnRepeat.REPLAY:
+        return Step(Replay(first, "repeat"), bind(view, request, first))
     return hold(view, request, own, first, kept)
 
 
@@ -97,9 +107,6 @@ def _join(view: View, request: Claim, effect_id: bytes) -> Step:
     """A repeat of what is held joins it, as its alias; it is judged when the held one is (4.9)."""
     if effect_id not in view.effects:
         return Step(Need((effect_id,)))
-    effect = view.effects[effect_id]
-    assert effect is not None
-    answer = judge_repeat(view, request, effect_id, effect.repeat_of, effect)
-    if isinstance(answer.decision, Blocked):
-        return Step(answer.decision, bind(view, request, effect))
-    return answer
+    held = view.effects[effect_id]
+    assert held is not None
+    return judge_held(view, request, held)

@@ -109,6 +109,7 @@ class Release:
     effect_id: bytes
     token: bytes
     reason: str
+    keep_ms: int
 
 
 @dataclass(frozen=True, slots=True)

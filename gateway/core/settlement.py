@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from gateway.core.conversation import CallSlot, Event, View, Writes
+from gateway.core.conversation import Event, View, Writes
 from gateway.core.decisions import Conflicting, Gone, Late, Need, Settled, Step
 from gateway.core.granting import lost
 from gateway.core.record import SETTLED, Effect, Mode, Move, Outcome, Status, moved
@@ -48,15 +46,14 @@ def _settle(view: View, effect: Effect, request: Settle) -> Step:
     }
     if success and issued:
         if late_truth.get(effect.status, False):
-            step = _settled(view, effect, request.outcome, request.token, request.keep_ms, {"late": True})
-            return Step(step.decision, step.writes, alarm=effect.status is Status.ABSENT)
+            return _settled(view, effect, request.outcome, request.token, request.keep_ms, {"late": True})
         return _conflict(effect, request)
     return Step(Late(effect))
 
 
 def _conflict(effect: Effect, request: Settle) -> Step:
     event = Event("effect.conflict", effect.effect_id, {"stands": effect.status.value, "came": "succeeded"})
-    return Step(Conflicting(effect), Writes(events=(event,), keep_ms=request.keep_ms), alarm=True)
+    return Step(Conflicting(effect), Writes(events=(event,), keep_ms=request.keep_ms))
 
 
 def _settled(view: View, effect: Effect, outcome: Outcome, token: bytes, keep_ms: int, said: dict[str, object]) -> Step:
@@ -69,19 +66,11 @@ def _settled(view: View, effect: Effect, outcome: Outcome, token: bytes, keep_ms
     if outcome.dropped:
         data["result_dropped"] = True
     event = Event(f"effect.{outcome.status.value}", effect.effect_id, data)
-    return Step(Settled(after), _ended(view, after, keep_ms, event))
+    return Step(Settled(after, alarm=effect.status is Status.ABSENT), _ended(view, after, keep_ms, event))
 
 
 def _ended(view: View, after: Effect, keep_ms: int, *events: Event) -> Writes:
-    closed = {
-        slot: CallSlot(
-            tuple(
-                msgspec.structs.replace(b, open=False) if b.effect == after.effect_id else b
-                for b in view.slot(slot).bindings
-            )
-        )
-        for slot in after.slots
-    }
+    closed = {slot: view.slot(slot).marked(after.effect_id, open=False) for slot in after.slots}
     return Writes(
         effects={after.effect_id: after},
         slots=closed,
@@ -103,10 +92,10 @@ def _release(view: View, effect: Effect, request: Release) -> Step:
             )
             return Step(Late(after), writes)
         moved(effect, Move.RELEASE, Status.ABSENT)
-        return Step(Gone(), _vanished(view, effect, None, 0, _released(effect, request)))
+        return Step(Gone(), _vanished(view, effect, None, request.keep_ms, _released(effect, request)))
     if effect.status is Status.INDETERMINATE and effect.tokens == (request.token,):
         moved(effect, Move.RELEASE, Status.ABSENT)
-        return Step(Gone(), _vanished(view, effect, None, 0, _released(effect, request)))
+        return Step(Gone(), _vanished(view, effect, None, request.keep_ms, _released(effect, request)))
     if effect.status is Status.ABSENT:
         return Step(Gone())
     return Step(Late(effect))

@@ -20,7 +20,8 @@ Json: TypeAlias = Any
 """dict[str, Json] | list[Json] | str | bool | None | int | Number"""
 
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# The closing quote is optional: were it not, text that never closes would be tried again from each of its quotes.
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?")
 
 
@@ -163,7 +164,7 @@ def _integer(text: str) -> int | Number:
 
 
 def _decimal(text: str) -> Number:
-    if len(text) > MAX_DIGITS:
+    if len(text) > MAX_DIGITS and sum(map(str.isdigit, text)) > MAX_DIGITS:
         raise JsonRefused(f"a number has over {MAX_DIGITS:,} digits")
     if math.isinf(float(text)):
         raise JsonRefused(f"the number {text[:40]} overflows to infinity")

@@ -86,6 +86,13 @@ class Counting:
     def __init__(self, app: Any) -> None:
         self._app = app
         self.requests: Counter[str] = Counter()
+        self._arrival = asyncio.Event()
+
+    async def reached(self, tool: str) -> None:
+        """Until a request for that tool has come."""
+        while not self.requests[tool]:
+            self._arrival.clear()
+            await self._arrival.wait()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -98,6 +105,7 @@ class Counting:
             more = message.get("more_body", False)
         tool = body.split(b'"tool":"', 1)[-1].split(b'"', 1)[0].decode(errors="replace")
         self.requests[tool] += 1
+        self._arrival.set()
         given = iter([{"type": "http.request", "body": body, "more_body": False}])
 
         async def receive_again() -> Any:
@@ -115,7 +123,7 @@ async def serving(app: Any) -> AsyncIterator[str]:
         config = uvicorn.Config(app, log_config=None, log_level="critical", lifespan="off", access_log=False)
         server = _Quiet(config)
         running = asyncio.create_task(server.serve(sockets=[listening]))
-        while not server.started and not running.done():
+        while not server.started and not running.done():  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.01)
         try:
             yield f"http://127.0.0.1:{port}"

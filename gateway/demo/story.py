@@ -137,8 +137,7 @@ async def _ask_and_hang_up(url: str, id_: str, arguments: dict[str, Any], shop: 
     writer.write(head.encode() + raw)
     await writer.drain()
     async with asyncio.timeout(20):
-        while not shop.requests["place_order"]:
-            await asyncio.sleep(0.005)
+        await shop.reached("place_order")
     writer.close()
     with contextlib.suppress(OSError):
         await writer.wait_closed()

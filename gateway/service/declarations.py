@@ -139,7 +139,7 @@ def _read(form: type[B], body: object) -> B:
 
 
 def _problem(form: type[BaseModel], error: Mapping[str, Any]) -> Problem:
-    place = [str(part)[:80] for part in error["loc"] if part not in _BRANCHES]
+    place = [str(part)[:80] for part in error["loc"] if not str(part).startswith(_BRANCHES)]
     field = "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in place)
     kind = error["type"]
     if kind == "missing":
@@ -152,5 +152,5 @@ def _problem(form: type[BaseModel], error: Mapping[str, Any]) -> Problem:
     return {"field": field, "problem": str(error["msg"]).replace("Input should be", "must be").replace("valid ", "")}
 
 
-_BRANCHES: Final = frozenset({"[key]", "int", "float", "literal['off']", "HintsBody"})
-"""What the library adds to a place to say which branch of a union it tried."""
+_BRANCHES: Final = ("[key]", "constrained-", "literal[", "HintsBody")
+"""How the library names the branch of a union that it tried, among the parts of a place."""

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
@@ -71,7 +71,7 @@ class Registry:
         self._max_age_s = max_age_s
         self._patience_s = patience_s
         self._snapshot = _EMPTY
-        self._looked_at: float | None = None
+        self._looked_at = 0.0
         self._looking: asyncio.Task[None] | None = None
 
     async def refresh(self) -> None:
@@ -79,16 +79,17 @@ class Registry:
 
         Raises LedgerUnavailable only while there has never been a snapshot.
         """
-        if self._looked_at is not None and self._clock.monotonic() - self._looked_at < self._max_age_s:
+        known = self._snapshot is not _EMPTY
+        if known and self._clock.monotonic() - self._looked_at < self._max_age_s:
             return
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
             self._looking.add_done_callback(self._looked)
         looking = self._looking
-        if self._snapshot is _EMPTY:
-            await asyncio.shield(looking)
-        else:
+        if known:
             await asyncio.wait([looking], timeout=self._patience_s)
+        else:
+            await asyncio.shield(looking)
 
     async def reload(self) -> None:
         """Bring the snapshot up to date now, whatever its age. Raises LedgerUnavailable."""
@@ -96,8 +97,7 @@ class Registry:
 
     def company(self, name: str) -> Company:
         """As configured; one that was never set has the platform's settings."""
-        found = self._snapshot.companies.get(name)
-        return found if found is not None else self._of_file(name) or replace(self._defaults, name=name)
+        return self._snapshot.companies.get(name) or self._company(name, {})
 
     def tool(self, company: str, name: str) -> Tool | None:
         """By its exact registered name (K5-06)."""
@@ -189,9 +189,10 @@ class Registry:
         if isinstance(stored, StoredTool):
             if stored.tool is not None:
                 into.tools.setdefault(stored.company, {})[stored.name] = stored.tool
+                if stored.company not in into.companies:
+                    into.companies[stored.company] = self._company(stored.company, {})
         elif isinstance(stored, StoredCompany):
-            if stored.name not in self._files:
-                into.companies[stored.name] = documents.company_of(stored.name, stored.stated, self._defaults)
+            into.companies[stored.name] = self._company(stored.name, stored.stated)
         elif isinstance(stored, StoredSecrets):
             into.secrets[stored.company] = [SigningSecret(each.id, each.value) for each in stored.secrets]
         else:
@@ -199,9 +200,9 @@ class Registry:
                 stored.principal, stored.role, frozenset(stored.companies), stored.id
             )
 
-    def _of_file(self, name: str) -> Company | None:
+    def _company(self, name: str, stated: Mapping[str, object]) -> Company:
         found = self._files.get(name)
-        return documents.company_of(name, found.settings, self._defaults) if found is not None else None
+        return documents.company_of(name, found.settings if found is not None else stated, self._defaults)
 
 
 def key_digest(key: str) -> bytes:

@@ -61,7 +61,9 @@ class Running:
         deadline = self._clock.monotonic() + timeout_s
         if claimed + effect.lease_ms / 1000 < deadline:
             # The claim took so long to land that the lease would lapse, and another judge the call, mid-send.
-            await self._end(Release(effect.effect_id, claim.token, "lease too short"), effect, view)
+            await self._end(
+                Release(effect.effect_id, claim.token, "lease too short", claim.terms.retention_ms), effect, view
+            )
             raise CallInFlight("the ledger was too slow to start this call; nothing was sent", retry_after_s=1.0)
         secrets = [secret.value for secret in self._registry.secrets(effect.company)]
         sent = await self._sending.send(_order(claim, effect, tool), secrets, trace, deadline=deadline)
@@ -70,7 +72,9 @@ class Running:
             return await self._settled(claim, effect, view, asked, outcome)
         if sent.judged.kind is OutcomeKind.NOT_SENT and not sent.ever_unknown:
             judged = sent.judged
-            decision = await self._end(Release(effect.effect_id, claim.token, judged.reason), effect, view)
+            decision = await self._end(
+                Release(effect.effect_id, claim.token, judged.reason, claim.terms.retention_ms), effect, view
+            )
             if not (isinstance(decision, d.Late) and decision.effect is not None):
                 raise not_sent(judged.code, judged.message, judged.retry_after_s)
             return answers.of_effect(asked, decision.effect)
@@ -135,7 +139,9 @@ class Running:
                 effect = await self._decider.held_by(claim)
                 if effect is None:
                     return
-                await self._decider.end(Release(effect.effect_id, claim.token, "claim withdrawn"), effect)
+                await self._decider.end(
+                    Release(effect.effect_id, claim.token, "claim withdrawn", claim.terms.retention_ms), effect
+                )
                 self._waiting.ended(effect.effect_id)
                 return
             except LedgerUnavailable:
@@ -143,7 +149,7 @@ class Running:
                 pause = min(LONGEST_PAUSE_S, pause * 2)
 
     def _alarm(self, decision: d.Decision, effect: Effect) -> None:
-        if isinstance(decision, d.Conflicting):
+        if isinstance(decision, d.Conflicting) or (isinstance(decision, d.Settled) and decision.alarm):
             _log.critical("a late success conflicts with the record", extra={"effect_id": effect.hex})
 
 

@@ -7,14 +7,14 @@ from typing import Final
 from gateway.core.errors import Unauthenticated
 from gateway.core.model import Principal
 from gateway.web.head import AUTHORIZATION, TWICE, Head
-from gateway.web.services import KnowsCompanies
+from gateway.web.services import KnowsKeys
 
 LONGEST: Final = 1_024
 """Bytes of a header that is looked at; keys are far shorter."""
 _HOW: Final = "send one Authorization header: Bearer <key>"
 
 
-async def authenticate(head: Head, registry: KnowsCompanies) -> Principal:
+async def authenticate(head: Head, registry: KnowsKeys) -> Principal:
     """The principal that the key names.
 
     Raises Unauthenticated whatever the bytes, in time that does not depend on how much of a key is right: the

@@ -161,4 +161,3 @@ def _check_place(document: Mapping[str, Json], values: Mapping[str, Any], proble
             problems.add_at("turn", f"is needed by call_id_scope {scope}")
     if scope is Scope.STEP and document.get("step") is None:
         problems.add_at("step", "is needed by call_id_scope step")
-

@@ -92,5 +92,3 @@ class Calls:
             except GatewayError as error:
                 self._metrics.problem(error.code)
                 entries[place] = problem_bytes(error, trace.request_id)
-
-

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gateway.core.model import Company
-from gateway.core.rights import Right, may
 from gateway.web.models import CompanyShown, SecretShown
 from gateway.web.operations import Asked
 from gateway.web.replies import NO_CONTENT, Reply, json_reply
@@ -12,18 +11,21 @@ from gateway.web.services import Services
 
 class Companies:
     def __init__(self, services: Services) -> None:
-        self._registry = services.registry
         self._manage = services.manage_company
 
     async def get(self, asked: Asked) -> Reply:
-        """A company that was never set has the defaults, so that nobody learns which exist (9.1)."""
-        name = asked.path["company"]
-        may(asked.caller, Right.READ_TOOLS, name)
-        return json_reply(shown(self._registry.company(name)).model_dump())
+        """A company that was never set has the platform's settings, so that nobody learns which exist (9.1)."""
+        company = await self._manage.get(asked.caller, asked.path["company"])
+        return json_reply(shown(company).model_dump())
 
     async def put(self, asked: Asked) -> Reply:
         company = await self._manage.put(asked.caller, asked.path["company"], asked.body)
         return json_reply(shown(company).model_dump())
+
+    async def secrets(self, asked: Asked) -> Reply:
+        """Ids only: a value is shown once, by the answer that made it."""
+        ids = await self._manage.secrets(asked.caller, asked.path["company"])
+        return json_reply({"secrets": [{"id": id_} for id_ in ids]})
 
     async def add_secret(self, asked: Asked) -> Reply:
         secret = await self._manage.add_secret(asked.caller, asked.path["company"])
@@ -35,10 +37,10 @@ class Companies:
 
 
 def shown(company: Company) -> CompanyShown:
-    """A company's settings as the API shows them."""
+    """A company's settings as the API shows them, in the form in which it takes them."""
     return CompanyShown(
         company=company.name,
-        max_steps=company.max_steps,
+        max_steps="off" if company.max_steps is None else company.max_steps,
         call_id_scope=company.call_id_scope.value,
         overrides=dict(company.overrides),
         heuristic=company.heuristic,

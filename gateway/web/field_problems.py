@@ -44,21 +44,6 @@ class FieldProblems:
         return Malformed(named + more, details={"fields": self._found})
 
 
-def checked_body(model: type[BaseModel], document: Any) -> dict[str, Any]:
-    """The fields that were sent, checked against `model`. Raises Malformed with every problem."""
-    problems = FieldProblems()
-    if not isinstance(document, dict):
-        problems.add("", "must be an object")
-        raise problems.malformed()
-    try:
-        model.model_validate(document)
-    except ValidationError as wrong:
-        for loc, problem in _problems(wrong):
-            problems.add("".join("/" + _segment(str(part)) for part in loc), problem)
-        raise problems.malformed() from None
-    return document
-
-
 def checked_query(model: type[BaseModel], sent: dict[str, str]) -> Any:
     """The query's parameters as `model`. Raises Malformed with every problem."""
     try:

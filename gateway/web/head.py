@@ -14,9 +14,7 @@ REQUEST_ID: Final = b"request-id"
 TRACEPARENT: Final = b"traceparent"
 
 # Forwarding headers are not among them: limits and logs are keyed on what was authenticated (9.5).
-_WANTED: Final = frozenset(
-    {AUTHORIZATION, CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, REQUEST_ID, TRACEPARENT}
-)
+_WANTED: Final = frozenset({AUTHORIZATION, CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, REQUEST_ID, TRACEPARENT})
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 _SANE_ID = re.compile(rb"[!-~]{1,128}")
 # W3C Trace Context: version, trace id, parent id, flags; later versions may append fields to version 00's.

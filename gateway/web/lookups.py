@@ -35,9 +35,7 @@ class Lookups:
     async def events(self, asked: Asked) -> Reply:
         """A page of the events of a conversation or, without one, of the company."""
         query: EventsQuery = asked.query
-        events = await self._look_up.events(
-            asked.caller, query.company, query.conversation, query.after, query.limit
-        )
+        events = await self._look_up.events(asked.caller, query.company, query.conversation, query.after, query.limit)
         return json_reply({"events": events})
 
 

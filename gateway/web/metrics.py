@@ -30,11 +30,19 @@ class Metrics:
             "oncegate_calls", "Calls answered.", ("decision", "status", "side_effecting"), registry=made
         )
         self._seconds = Histogram(
-            "oncegate_call_seconds", "From a call's body to its answer.", ("decision",), buckets=BUCKETS_S, registry=made
+            "oncegate_call_seconds",
+            "From a call's body to its answer.",
+            ("decision",),
+            buckets=BUCKETS_S,
+            registry=made,
         )
         self._in_flight = Gauge("oncegate_calls_in_flight", "Calls being answered now.", registry=made)
-        self._problems = Counter("oncegate_problems", "Requests and calls answered by a problem.", ("code",), registry=made)
-        self._requests = Counter("oncegate_requests", "Requests answered.", ("route", "method", "status"), registry=made)
+        self._problems = Counter(
+            "oncegate_problems", "Requests and calls answered by a problem.", ("code",), registry=made
+        )
+        self._requests = Counter(
+            "oncegate_requests", "Requests answered.", ("route", "method", "status"), registry=made
+        )
         self._outcomes = Counter(
             "oncegate_merchant_outcomes", "What merchants' answers meant.", ("outcome",), registry=made
         )

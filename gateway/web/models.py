@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from gateway.core.identity import MAX_ID_BYTES, check_id
+from gateway.core.tool_lists import ToolFormat
 
-LONGEST_URL = 2_048
-LONGEST_TEXT = 16_384
 _WHOLE = re.compile(r"[0-9]{1,15}")
 
 
@@ -27,7 +26,6 @@ def _whole(sent: object) -> int:
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES), BeforeValidator(_id)]
 Whole = Annotated[int, BeforeValidator(_whole)]
-Url = Annotated[str, Field(min_length=1, max_length=LONGEST_URL)]
 
 
 class Sent(BaseModel):
@@ -67,44 +65,11 @@ class EventsQuery(Sent):
 
 
 class ToolsQuery(Sent):
-    format: Literal["oncegate", "openai", "anthropic", "gemini", "mcp"] = "oncegate"
+    format: ToolFormat = Field(ToolFormat.ONCEGATE, strict=False)
 
 
 class EmptyBody(Sent):
     pass
-
-
-class CompanyBody(Sent):
-    """Left out: the default. `max_steps` null: not limited."""
-
-    max_steps: Annotated[int, Field(ge=1, le=10_000)] | None = 6
-    call_id_scope: Literal["auto", "conversation", "turn", "step"] = "auto"
-    overrides: dict[str, bool] = Field(default_factory=dict)
-    heuristic: Literal["words", "platform"] = "words"
-    repeat_window_s: Annotated[float, Field(ge=0, le=31 * 86_400)] = 60.0
-    retention_s: Annotated[float, Field(ge=86_400, le=3_660 * 86_400)] = 30 * 86_400.0
-    on_finding: Literal["warn", "refuse"] = "warn"
-
-
-class HintsBody(Sent):
-    """MCP annotations, and the tool's HTTP method."""
-
-    readOnlyHint: bool | None = None  # noqa: N815
-    destructiveHint: bool | None = None  # noqa: N815
-    idempotentHint: bool | None = None  # noqa: N815
-
-
-class ToolBody(Sent):
-    description: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
-    parameters: dict[str, Any] = Field(default_factory=lambda: {"type": "object"})
-    endpoint: Url
-    side_effecting: bool | None = None
-    idempotency: Literal["at_most_once", "safe_to_retry"] | None = None
-    on_repeat: Literal["hold", "replay", "run"] | None = None
-    timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0
-    status_endpoint: Url | None = None
-    unavailable_means_not_executed: bool = False
-    hints: HintsBody = Field(default_factory=HintsBody)
 
 
 class VerdictShown(Shown):
@@ -118,11 +83,18 @@ class HintsShown(Shown):
     readOnlyHint: bool | None  # noqa: N815
     destructiveHint: bool | None  # noqa: N815
     idempotentHint: bool | None  # noqa: N815
+    httpMethod: str | None  # noqa: N815
+
+
+class FindingShown(Shown):
+    code: str
+    severity: Literal["warning", "note"]
+    message: str
 
 
 class ToolShown(Shown):
     company: str
-    tool: str
+    name: str
     version: int
     description: str
     parameters: dict[str, Any]
@@ -135,10 +107,7 @@ class ToolShown(Shown):
     unavailable_means_not_executed: bool
     hints: HintsShown
     verdict: VerdictShown
-
-
-class ToolStored(ToolShown):
-    findings: list[Any]
+    findings: list[FindingShown]
 
 
 class ToolList(Shown):
@@ -148,8 +117,10 @@ class ToolList(Shown):
 
 
 class CompanyShown(Shown):
+    """Settings as they stand, defaults included; `max_steps` `off`: not limited."""
+
     company: str
-    max_steps: int | None
+    max_steps: int | Literal["off"]
     call_id_scope: Literal["auto", "conversation", "turn", "step"]
     overrides: dict[str, bool]
     heuristic: Literal["words", "platform"]
@@ -163,6 +134,16 @@ class SecretShown(Shown):
 
     id: str
     secret: str
+
+
+class SecretId(Shown):
+    id: str
+
+
+class SecretList(Shown):
+    """Newest first."""
+
+    secrets: list[SecretId]
 
 
 class RecordShown(Shown):

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from gateway.core.errors import GatewayError
 from gateway.core.model import Principal
+from gateway.core.rights import Right
 from gateway.core.strict_json import Json
 from gateway.service.sending import Trace
 from gateway.web.models import NoQuery
@@ -73,6 +74,9 @@ class Operation:
     body: Body | None = None
     query: type[BaseModel] = NoQuery
     problems: tuple[type[GatewayError], ...] = ()
+    right: Right | None = None
+    """Asked of the key for the company in the path, before a body is read: a foreign company is 403 whatever it
+    says. Use cases ask again, and those whose company stands elsewhere ask alone."""
     open: bool = False
     """Needs no key."""
 

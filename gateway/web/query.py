@@ -16,9 +16,7 @@ MOST_PARAMETERS: Final = 32
 def read_query(raw: bytes, model: type[BaseModel]) -> Any:
     """The parameters as `model`. Raises Malformed naming what is wrong."""
     try:
-        pairs = parse_qsl(
-            raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
-        )
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS)
     except ValueError:
         raise Malformed("the query is not percent-encoded UTF-8, or has too many parameters") from None
     sent = dict(pairs)

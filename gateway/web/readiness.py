@@ -17,7 +17,7 @@ class Readiness:
         self._ledger = services.ledger
         self._stopping = services.stopping
         self._wait_s = services.limits.ready_s
-        self._probe: asyncio.Task[None] | None = None
+        self._probe: asyncio.Task[Exception | None] | None = None
 
     async def __call__(self, asked: Asked) -> Reply:
         """Raises Stopping, LedgerUnavailable within the wait."""
@@ -28,12 +28,16 @@ class Readiness:
         done, _ = await asyncio.wait({self._probe}, timeout=self._wait_s)
         if not done:
             raise LedgerUnavailable(f"the ledger did not say within {self._wait_s:g} s that a claim could be written")
-        fault = self._probe.exception()
+        fault = self._probe.result()
         if isinstance(fault, GatewayError):
             raise LedgerUnavailable(fault.message)
         if fault is not None:
             raise LedgerUnavailable(f"the ledger cannot be asked: {type(fault).__name__}")
         return json_reply({"status": "ok"})
 
-    async def _ask(self) -> None:
-        await self._ledger.ready()
+    async def _ask(self) -> Exception | None:
+        try:
+            await self._ledger.ready()
+        except Exception as fault:
+            return fault
+        return None

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gateway.core.answer import Answer
+from gateway.core.findings import Finding
 from gateway.core.model import Company, Principal, SigningSecret, Tool
 from gateway.core.ports import Clock, Randomness
 from gateway.service.handle_call import CallRequest
 from gateway.service.sending import Trace
 from gateway.web.metrics import Metrics
 from gateway.web.stopping import Stopping
-
-JsonObject = Mapping[str, Any]
 
 
 class HandlesCalls(Protocol):
@@ -42,26 +41,26 @@ class LooksUp(Protocol):
 
 class RegistersTools(Protocol):
     async def put(
-        self, principal: Principal, company: str, tool: str, body: dict[str, Any]
-    ) -> tuple[Tool, Sequence[Any]]: ...
-    async def remove(self, principal: Principal, company: str, tool: str) -> None: ...
+        self, principal: Principal, company: str, tool: str, body: Any, /
+    ) -> tuple[Tool, Sequence[Finding]]: ...
+    async def get(self, principal: Principal, company: str, tool: str, /) -> tuple[Tool, Sequence[Finding]]: ...
+    async def list(self, principal: Principal, company: str, /) -> Sequence[Tool]: ...
+    async def remove(self, principal: Principal, company: str, tool: str, /) -> None: ...
 
 
 class ManagesCompanies(Protocol):
-    async def put(self, principal: Principal, company: str, body: dict[str, Any]) -> Company: ...
-    async def add_secret(self, principal: Principal, company: str) -> SigningSecret: ...
+    async def put(self, principal: Principal, company: str, body: Any, /) -> Company: ...
+    async def get(self, principal: Principal, company: str, /) -> Company: ...
+    async def add_secret(self, principal: Principal, company: str, /) -> SigningSecret: ...
+    async def secrets(self, principal: Principal, company: str, /) -> Sequence[str]: ...
     async def retire_secret(self, principal: Principal, company: str, secret_id: str, /) -> None: ...
 
 
-class KnowsCompanies(Protocol):
-    """The registry, read side."""
+class KnowsKeys(Protocol):
+    """The registry, as far as it says who asks."""
 
     async def refresh(self) -> None: ...
-    def company(self, name: str) -> Company: ...
-    def tool(self, company: str, name: str) -> Tool | None: ...
-    def tools(self, company: str) -> list[Tool]: ...
-    def nearest_tools(self, company: str, name: str) -> list[str]: ...
-    def principal(self, key: str) -> Principal | None: ...
+    def principal(self, key: str, /) -> Principal | None: ...
 
 
 class CanBeReady(Protocol):
@@ -94,7 +93,7 @@ class Services:
     look_up: LooksUp
     register_tool: RegistersTools
     manage_company: ManagesCompanies
-    registry: KnowsCompanies
+    registry: KnowsKeys
     ledger: CanBeReady
     metrics: Metrics
     stopping: Stopping

@@ -11,7 +11,8 @@ from ipaddress import ip_network
 import pytest
 import trustme
 
-from gateway.adapters.merchant_http import HttpLimits, MerchantHttp, MerchantRequest
+from gateway.adapters.merchant_http import MerchantHttp
+from gateway.core.ports import MerchantRequest
 
 LOCAL = (ip_network("127.0.0.1/32"),)
 
@@ -158,11 +159,6 @@ def call() -> Callable[..., MerchantRequest]:
         return MerchantRequest(url, headers, body)
 
     return make
-
-
-@pytest.fixture
-def small_limits() -> HttpLimits:
-    return HttpLimits(reply_bytes=65_536)
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from gateway.adapters import merchant_http
-from gateway.adapters.merchant_http import HttpLimits, MerchantHttp, MerchantRequest
+from gateway.adapters import merchant_connection, merchant_http
+from gateway.adapters.merchant_http import HttpLimits, MerchantHttp
 from gateway.core.outcome import OutcomeKind, Reason, SeenKind, outcome_of
 
 DEADLINE = 0.3  # the deadline under test
@@ -379,7 +379,7 @@ def test_k3_13_a_context_that_does_not_verify_is_refused(change):
 async def test_p5_a_transport_closed_before_the_first_byte_is_certainly_not_sent(street, call, monkeypatch, when):
     """5: "no byte sent" is claimed only where the transport takes nothing."""
     merchant = await street.merchant(answering)
-    connect = merchant_http._Connector.connect
+    connect = merchant_connection.CheckedConnector.connect
     connected = []
 
     async def then_lost(self, *args, **named):
@@ -391,7 +391,7 @@ async def test_p5_a_transport_closed_before_the_first_byte_is_certainly_not_sent
             asyncio.get_running_loop().call_soon(conn.transport.abort)
         return conn
 
-    monkeypatch.setattr(merchant_http._Connector, "connect", then_lost)
+    monkeypatch.setattr(merchant_connection.CheckedConnector, "connect", then_lost)
     seen = await street.client().send(call(merchant.url()), deadline_s=AMPLE)
     assert (seen.kind, seen.sent, merchant.requests) == (SeenKind.NOT_CONNECTED, False, [])
     assert outcome(seen) is OutcomeKind.NOT_SENT
@@ -407,10 +407,15 @@ async def test_p9_4_a_header_that_would_split_the_request_is_never_written(stree
     assert merchant.requests == []
 
 
-def test_p6_a_request_without_a_body_is_a_mistake():
-    """6: every message has a body; its first byte is where sending starts to count."""
-    with pytest.raises(ValueError, match="body"):
-        MerchantRequest("https://shop.example/", (), b"")
+async def test_p5_a_request_without_a_body_counts_as_sent_too(street, call):
+    """5: aiohttp writes it by another path."""
+
+    async def script(peer):
+        await peer.reader.readuntil(b"\r\n\r\n")
+
+    merchant = await street.merchant(script)
+    seen = await street.client().send(call(merchant.url(), b""), deadline_s=AMPLE)
+    assert (seen.kind, seen.sent) == (SeenKind.BROKEN, True)
 
 
 async def test_p5_2_large_bodies_are_sent_whole_and_once(street, call):
@@ -662,7 +667,7 @@ async def test_k6_13_a_compressed_reply_stays_compressed_and_is_unknown(street, 
 
 async def test_k6_13_a_compressed_transfer_coding_is_unknown_too(street, call):
     """K6-13, 9.4: Transfer-Encoding is the other way to say it."""
-    body = gzip.compress(b"{}")
+    body = gzip.compress(b"{}", mtime=0)
 
     async def script(peer):
         await peer.request()

@@ -141,10 +141,11 @@ def shop(store: SQLiteStore, secret: str, clock: Clock) -> Shop:
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
-    """Load a file of examples/ by its name, fresh each time."""
+    """Load a file of examples/, or the demo shop, by its name, fresh each time."""
 
     def load(name: str) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(f"example_{name}", ROOT / "examples" / f"{name}.py")
+        folder = ROOT / ("gateway/demo" if name == "shop" else "examples")
+        spec = importlib.util.spec_from_file_location(f"example_{name}", folder / f"{name}.py")
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)

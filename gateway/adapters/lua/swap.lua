@@ -1,7 +1,7 @@
 -- Compare and swap over the values of one conversation, with its events and index entries. No rules.
 --
 -- A value is stored as  version (8 bytes) .. time of writing (13 digits, ms) .. payload.
--- A payload that starts with byte 1 points to one record: prefix .. the 16 bytes that follow.
+-- A payload starts with how many records it points to (one byte); each is prefix .. the next 16 bytes.
 --
 -- KEYS  1 live effects (sorted set: id -> end of life)   2 events (list)   3 due   4 unknown (sorted sets)
 --       5.. the values compared
@@ -11,7 +11,8 @@
 --       4 ms until the events may go
 --       5 number of index operations, each 4 long: key number, "+" | "-", member, ms from now | "inf"
 --       then number of events, and the events
---       then for each value: expected version, "=" | "w" | "d", ms to live | "0" | "keep", payload
+--       then for each value: expected version, "=" | "w" | "d", ms to live | "ever" | "keep", payload
+-- A life of "ever" has no end, "keep" leaves the end that stands.
 -- Returns {1, now} when written; else {0, now, live count, value.., followed key, followed value, ..}
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -46,8 +47,8 @@ if not unchanged then
   end
   for i = 1, #KEYS - 4 do
     local value = found[i]
-    if value and string.byte(value, 22) == 1 then
-      local key = prefix .. string.sub(value, 23, 38)
+    for pointer = 1, value and string.byte(value, 22) or 0 do
+      local key = prefix .. string.sub(value, 7 + 16 * pointer, 22 + 16 * pointer)
       if not known[key] then
         known[key] = true
         followed[#followed + 1] = key
@@ -71,7 +72,7 @@ for i = 5, #KEYS do
   local action, life = ARGV[from + 1], ARGV[from + 2]
   if action == 'w' then
     local value = stamp .. ARGV[from + 3]
-    if life == '0' then
+    if life == 'ever' then
       redis.call('SET', KEYS[i], value)
     elseif life == 'keep' then
       redis.call('SET', KEYS[i], value, 'KEEPTTL')

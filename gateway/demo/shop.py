@@ -1,6 +1,6 @@
 """A small honest shop on SQLite: a menu, a cart per conversation, orders.
 
-    uvicorn --factory examples.shop:app_from_environment
+    uvicorn --factory gateway.demo.shop:app_from_environment
 
 `place_order` is recognised twice: by the gateway's key (the same call) and by the purchase itself (the same
 buyer and cart within twenty minutes, whichever conversation or call it comes from).
@@ -50,6 +50,43 @@ CREATE TABLE IF NOT EXISTS orders (
 );
 """
 ORDER_AGAIN = "To order the same again on purpose, call place_order with again_after set to this order_id."
+_ID = {"type": "string", "minLength": 1}
+TOOLS: dict[str, dict[str, Any]] = {
+    "get_menu": {
+        "description": "What the shop sells, with prices.",
+        "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+    },
+    "add_to_cart": {
+        "description": "Put an item into the customer's cart.",
+        "parameters": {
+            "type": "object",
+            "properties": {"item": _ID, "quantity": {"type": "integer", "minimum": 1, "maximum": 50}},
+            "required": ["item"],
+            "additionalProperties": False,
+        },
+        "on_repeat": "run",
+    },
+    "place_order": {
+        "description": "Order what is in the cart, once the customer has clearly confirmed it.",
+        "parameters": {
+            "type": "object",
+            "properties": {"address": {"type": "string"}, "phone": {"type": "string"}, "again_after": _ID},
+            "required": ["address"],
+            "additionalProperties": False,
+        },
+        "idempotency": "safe_to_retry",
+    },
+    "cancel_order": {
+        "description": "Cancel an order of this conversation.",
+        "parameters": {
+            "type": "object",
+            "properties": {"order_id": _ID},
+            "required": ["order_id"],
+            "additionalProperties": False,
+        },
+    },
+}
+"""How the shop's tools are registered: each but for its `endpoint`."""
 
 
 def create_app(

@@ -1,0 +1,118 @@
+"""The requests of a bench, encoded before they are needed: about 1 KB each, as a chat's runtime sends them.
+
+A conversation has three turns of four calls, one after another on one connection; turn, step and id are
+stated; no two orders are alike.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Final
+
+from benchmarks.processes import DEV_KEY, LOOPBACK
+
+COMPANY: Final = "acme"
+ORDER: Final = "place_order"
+MENU: Final = "get_menu"
+TURNS: Final = 3
+STEPS: Final = 4
+
+_NUMBER: Final = "%010d"
+_ITEM: Final = {
+    "type": "object",
+    "properties": {
+        "sku": {"type": "string", "maxLength": 64},
+        "quantity": {"type": "integer", "minimum": 1, "maximum": 99},
+        "note": {"type": "string", "maxLength": 200},
+    },
+    "required": ["sku", "quantity"],
+    "additionalProperties": False,
+}
+SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "cart": {"type": "string", "maxLength": 64},
+        "customer": {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "phone": {"type": "string", "pattern": "^[+0-9 ]{6,20}$"}},
+            "required": ["name", "phone"],
+        },
+        "address": {"type": "string", "minLength": 3, "maxLength": 300},
+        "items": {"type": "array", "items": _ITEM, "minItems": 1, "maxItems": 50},
+        "payment": {"enum": ["cash", "card", "upi"]},
+        "note": {"type": "string", "maxLength": 500},
+    },
+    "required": ["cart", "address", "items"],
+    "additionalProperties": False,
+}
+_ARGUMENTS: Final[dict[str, Any]] = {
+    "cart": f"cart-{_NUMBER}",
+    "customer": {"name": "Anitha Varghese", "phone": "+91 98470 12345"},
+    "address": "12 Marine Drive, Ernakulam, Kochi 682011, Kerala",
+    "items": [
+        {"sku": "masala-dosa", "quantity": 2, "note": "extra chutney, please pack the sambar apart"},
+        {"sku": "filter-coffee", "quantity": 2, "note": "less sugar in one of them"},
+        {"sku": "medu-vada", "quantity": 4},
+        {"sku": "ghee-roast", "quantity": 1, "note": "crisp"},
+        {"sku": "idli-plate", "quantity": 3},
+    ],
+    "payment": "upi",
+    "note": "Please ring the bell twice and leave it with the guard at the gate if nobody opens the door.",
+}
+
+
+_DOCUMENT: Final[dict[str, Any]] = {
+    "company": COMPANY,
+    "conversation": f"c-{_NUMBER}",
+    "tool_call_id": f"call_{_NUMBER}aVm3Kq",
+    "tool": "",
+    "arguments": _ARGUMENTS,
+    "turn": f"t-{_NUMBER}",
+    "step": "%d",
+}
+
+
+class Calls:
+    """Requests to one server: conversation, id, cart, turn and step are filled in, the rest is always the same."""
+
+    def __init__(self, port: int, tool: str) -> None:
+        body = json.dumps({**_DOCUMENT, "tool": tool}).replace('"%d"', "%d").encode()
+        head = (
+            f"POST /v1/calls HTTP/1.1\r\nHost: {LOOPBACK}:{port}\r\nAuthorization: Bearer {DEV_KEY}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body % (0, 0, 0, 0, 0))}\r\n\r\n"
+        )
+        self._form = head.encode() + body
+
+    def request(self, conversation: int, place: int) -> bytes:
+        """The call at `place` (from 0) of a conversation."""
+        number = conversation * TURNS * STEPS + place
+        turn, step = divmod(place, STEPS)
+        return self._form % (conversation, number, number, turn, step + 1)
+
+
+class NewCalls:
+    """Requests nobody has sent before; each connection gets conversations of its own. `made` keeps them for
+    replays."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._numbers = itertools.count(1)
+        self.made: deque[bytes] = deque()
+
+    def source(self) -> Iterator[bytes]:
+        """An endless row of conversations, for one connection."""
+        while True:
+            conversation = next(self._numbers)
+            for place in range(TURNS * STEPS):
+                request = self._calls.request(conversation, place)
+                yield request
+                self.made.append(request)
+
+
+def repeats(made: deque[bytes]) -> Iterator[bytes]:
+    """Each once; ends when none is left."""
+    while made:
+        yield made.popleft()
