@@ -141,7 +141,10 @@ class Server:
 class RedisServer(Server):
     """A private redis-server on a loopback port: append-only, evicting nothing, its data in `folder`."""
 
-    def __init__(self, folder: Path, *, fsync: str = "always", cpus: frozenset[int] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, fsync: str = "always", rewrite: bool = True, cpus: frozenset[int] | None = None
+    ) -> None:
+        """`rewrite`: whether it may rewrite its append-only file while it runs (a burst of work, unasked)."""
         program = redis_program()
         if program is None:
             raise StartFailed("there is no redis-server on PATH: install one (7.0 or newer, or valkey-server)")
@@ -156,6 +159,7 @@ class RedisServer(Server):
             "appendonly": "yes",
             "appendfsync": fsync,
             "save": "",
+            "auto-aof-rewrite-percentage": "100" if rewrite else "0",
             "maxmemory-policy": "noeviction",
             "daemonize": "no",
         }

@@ -8,22 +8,29 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
 
 import uvicorn
 
-from gateway.adapters.config_files import read_merchants
+from gateway.adapters.addresses import SystemResolver, check_endpoint
+from gateway.adapters.config_files import Judges, read_merchants_folder
 from gateway.adapters.local_redis import LocalRedis
 from gateway.adapters.merchant_http import HttpLimits, MerchantHttp
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_documents import RedisDocuments
 from gateway.adapters.redis_ledger import RedisLedger
-from gateway.adapters.redis_urls import LedgerUrl, open_client
+from gateway.adapters.redis_urls import LedgerUrl, open_client, parse_ledger_url
 from gateway.adapters.schemas import Schemas
 from gateway.adapters.signing import sign_headers
-from gateway.core.ports import Clock
+from gateway.core.addresses import check_url
+from gateway.core.errors import LedgerUnavailable
+from gateway.core.model import Principal, Role
+from gateway.core.registration import FromFile
+from gateway.service.adopt_files import AdoptFiles
 from gateway.service.deciding import Decider
 from gateway.service.handle_call import CallLimits, HandleCall
 from gateway.service.look_up import LookUp
@@ -39,8 +46,12 @@ from gateway.service.waiting import Waiting
 from gateway.settings import Settings
 from gateway.web.app import create_app
 from gateway.web.metrics import Metrics
-from gateway.web.services import Services
+from gateway.web.services import Limits, Services
 from gateway.web.stopping import Stopping
+
+DEV_PRINCIPAL: Final = Principal("dev", Role.OPERATOR, frozenset({"*"}), "dev")
+LAME_DUCK_S: Final = 0.5
+"""Between turning readiness and no longer accepting: what is already on its way is still answered."""
 
 
 class SystemClock:
@@ -92,81 +103,154 @@ class Gateway:
 
 
 @contextlib.asynccontextmanager
-async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
-    """Connect, start the sweep, and undo it all in the reverse order.
+async def open_gateway(settings: Settings, *, config: Path, environ: Mapping[str, str]) -> AsyncIterator[Gateway]:
+    """Connect, read the merchants' files, start the sweep; undo it all in the reverse order.
 
     Raises LocalRedisError where the embedded ledger cannot start, ConfigError for wrong merchant files,
     LedgerUnavailable where the ledger does not answer.
     """
     async with contextlib.AsyncExitStack() as stack:
-        ledger_url = settings.ledger_url
-        if ledger_url.kind == "local":
-            local = await stack.enter_async_context(LocalRedis(ledger_url.path))
-            ledger_url = LedgerUrl.for_socket(local.socket)
-        commands = await _connected(stack, ledger_url, settings)
+        commands = await open_commands(stack, settings)
+        resolver = SystemResolver()
+        stack.callback(resolver.close)
         merchant = MerchantHttp(
-            allow=settings.merchant_networks,
-            allow_http=settings.merchants.allow_http,
-            limits=HttpLimits(),
+            allow=settings.allow_networks,
+            allow_http=settings.allow_http,
+            limits=HttpLimits(reply_bytes=settings.merchants.result_cap_bytes, idle_s=settings.merchants.keepalive_s),
+            resolve=resolver,
         )
         stack.push_async_callback(merchant.close)
-        clock, randomness, background = SystemClock(), SystemRandomness(), Background()
-        ledger, documents = RedisLedger(commands), RedisDocuments(commands)
-        registry = Registry(documents, clock)
-        await registry.refresh()
-        decider, waiting = Decider(ledger), Waiting(clock)
-        notes = ReplayNotes(ledger, clock, background.spawn)
-        sending = Sending(merchant, sign_headers, clock, result_cap=settings.merchants.result_cap_bytes)
-        running = Running(
-            decider=decider,
-            sending=sending,
-            registry=registry,
-            waiting=waiting,
-            clock=clock,
-            lease_margin_s=settings.calls.lease_margin_s,
-            spawn=background.spawn,
-        )
-        handle_call = HandleCall(
-            registry=registry,
-            ledger=ledger,
-            decider=decider,
-            running=running,
-            reading=Reading(sending, registry, clock, randomness),
-            waiting=waiting,
-            notes=notes,
-            schemas=Schemas(),
-            clock=clock,
-            randomness=randomness,
-            limits=CallLimits(settings.calls.lease_margin_s),
-        )
-        stopping = Stopping()
-        services = Services(
-            handle_call=handle_call,
-            look_up=LookUp(ledger),
-            register_tool=RegisterTool(),
-            manage_company=ManageCompany(),
-            registry=registry,
-            ledger=ledger,
-            metrics=Metrics(),
-            stopping=stopping,
-            clock=clock,
-            randomness=randomness,
-        )
-        sweeping = asyncio.create_task(Sweep(ledger, decider, waiting, notes, clock).forever())
+        world = _World(settings, commands, merchant, resolver, _merchant_files(settings, config, environ))
+        await world.adopt_files()
+        services, gateway = world.services()
+        sweeping = asyncio.create_task(world.sweep.forever())
         try:
-            yield Gateway(create_app(services), stopping, handle_call)
+            yield gateway
         finally:
             sweeping.cancel()
             await asyncio.gather(sweeping, return_exceptions=True)
             with contextlib.suppress(LedgerUnavailable):
-                await notes.flush(everything=True)
-            await background.drain(settings.stop.grace_s)
+                await world.notes.flush(everything=True)
+            await world.background.drain(settings.stop.grace_s)
+            del services
 
 
-async def serve(settings: Settings) -> None:
+async def open_commands(stack: contextlib.AsyncExitStack, settings: Settings) -> Commands:
+    """A connection to the ledger, with the embedded server started first where the URL says so."""
+    url = parse_ledger_url(settings.ledger.url)
+    if url.kind == "local":
+        local = LocalRedis(url.path)
+        stack.push_async_callback(local.stop)
+        url = LedgerUrl.for_socket(await local.start())
+    times = {
+        "connect_timeout_s": settings.ledger.connect_timeout_s,
+        "command_timeout_s": settings.ledger.command_timeout_s,
+    }
+    client = open_client(url, **times)
+    stack.push_async_callback(client.aclose)
+    commands = Commands(client, connections=settings.ledger.connections, **times)
+    stack.push_async_callback(commands.close)
+    return commands
+
+
+class _World:
+    """Everything of one gateway, made once."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        commands: Commands,
+        merchant: MerchantHttp,
+        resolver: SystemResolver,
+        files: Sequence[FromFile],
+    ) -> None:
+        self._settings = settings
+        self.clock, self.randomness, self.background = SystemClock(), SystemRandomness(), Background()
+        self.ledger, self.documents, self.schemas = RedisLedger(commands), RedisDocuments(commands), Schemas()
+        self.registry = Registry(
+            self.documents,
+            self.clock,
+            defaults=settings.company_defaults,
+            files=files,
+            fixed_keys={"dev": DEV_PRINCIPAL} if settings.dev else {},
+        )
+        self.decider, self.waiting = Decider(self.ledger), Waiting(self.clock)
+        self.notes = ReplayNotes(self.ledger, self.clock, self.background.spawn)
+        self.sweep = Sweep(self.ledger, self.decider, self.waiting, self.notes, self.clock)
+        self.sending = Sending(merchant, sign_headers, self.clock, result_cap=settings.merchants.result_cap_bytes)
+        self.register_tool = RegisterTool(
+            registry=self.registry,
+            stored=self.documents,
+            ledger=self.ledger,
+            schemas=self.schemas,
+            check_endpoint=partial(
+                check_endpoint, resolve=resolver, allow_http=settings.allow_http, allow=settings.allow_networks
+            ),
+            clock=self.clock,
+            platform_overrides=settings.registration.overrides,
+        )
+
+    async def adopt_files(self) -> None:
+        await AdoptFiles(registry=self.registry, tools=self.register_tool)()
+
+    def services(self) -> tuple[Services, Gateway]:
+        margin_s = self._settings.calls.lease_margin_s
+        handle_call = HandleCall(
+            registry=self.registry,
+            ledger=self.ledger,
+            decider=self.decider,
+            running=Running(
+                decider=self.decider,
+                sending=self.sending,
+                registry=self.registry,
+                waiting=self.waiting,
+                clock=self.clock,
+                lease_margin_s=margin_s,
+                spawn=self.background.spawn,
+            ),
+            reading=Reading(self.sending, self.registry, self.clock, self.randomness),
+            waiting=self.waiting,
+            notes=self.notes,
+            schemas=self.schemas,
+            clock=self.clock,
+            randomness=self.randomness,
+            limits=CallLimits(margin_s, self._settings.calls.wait_margin_s),
+        )
+        stopping = Stopping()
+        services = Services(
+            handle_call=handle_call,
+            look_up=LookUp(self.ledger),
+            register_tool=self.register_tool,
+            manage_company=ManageCompany(
+                registry=self.registry,
+                stored=self.documents,
+                tools=self.register_tool,
+                clock=self.clock,
+                randomness=self.randomness,
+            ),
+            registry=self.registry,
+            ledger=self.ledger,
+            metrics=Metrics(),
+            stopping=stopping,
+            clock=self.clock,
+            randomness=self.randomness,
+            limits=Limits(body_bytes=self._settings.http.body_limit_bytes, batch_calls=self._settings.http.batch_limit),
+        )
+        return services, Gateway(create_app(services), stopping, handle_call)
+
+
+def _merchant_files(settings: Settings, config: Path, environ: Mapping[str, str]) -> list[FromFile]:
+    judges = Judges(
+        url=partial(check_url, allow_http=settings.allow_http, allow=settings.allow_networks),
+        schema=Schemas().schema_problems,
+    )
+    return read_merchants_folder(config / "merchants", environ, judges)
+
+
+async def serve(settings: Settings, *, config: Path, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT, then stop gracefully: readiness turns first, calls in flight finish."""
-    async with open_gateway(settings) as gateway:
-        config = uvicorn.Config(
+    async with open_gateway(settings, config=config, environ=environ) as gateway:
+        server = uvicorn.Config(
             gateway.app,
             host=settings.http.host,
             port=settings.http.port,
@@ -179,16 +263,23 @@ async def serve(settings: Settings) -> None:
             proxy_headers=False,
             timeout_graceful_shutdown=int(settings.stop.grace_s),
         )
-        await _Server(config, gateway, settings.stop.delay_s).serve()
+        await _Server(server, gateway, say).serve()
 
 
 class _Server(uvicorn.Server):
     """A uvicorn server that turns readiness first and goes on serving for a moment before it stops accepting."""
 
-    def __init__(self, config: uvicorn.Config, gateway: Gateway, delay_s: float) -> None:
+    def __init__(self, config: uvicorn.Config, gateway: Gateway, say: Callable[[str], None]) -> None:
         super().__init__(config)
         self._gateway = gateway
-        self._delay_s = delay_s
+        self._say = say
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        for server in self.servers:
+            for each in server.sockets:
+                host, port = each.getsockname()[:2]
+                self._say(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}")
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -207,20 +298,5 @@ class _Server(uvicorn.Server):
             return
         self._gateway.stopping.begin()
         # Requests already on their way, and connections accepted but not yet read, are still answered.
-        loop.call_later(self._delay_s, setattr, self, "should_exit", True)
-
-
-async def _connected(stack: contextlib.AsyncExitStack, url: LedgerUrl, settings: Settings) -> Commands:
-    client = open_client(
-        url,
-        connect_timeout_s=settings.ledger.connect_timeout_s,
-        command_timeout_s=settings.ledger.command_timeout_s,
-    )
-    stack.push_async_callback(client.aclose)
-    commands = Commands(
-        client,
-        connect_timeout_s=settings.ledger.connect_timeout_s,
-        command_timeout_s=settings.ledger.command_timeout_s,
-    )
-    stack.push_async_callback(commands.close)
-    return commands
+        loop.call_later(LAME_DUCK_S, setattr, self, "should_exit", True)
+        self._say(f"stopping: {self._gateway.handle_call.in_flight} calls in flight")

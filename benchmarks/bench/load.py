@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 from benchmarks.processes import LOOPBACK
 
@@ -44,8 +44,7 @@ class Connection(asyncio.Protocol):
         self._done: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._done is not None and not self._done.done():

@@ -1,6 +1,6 @@
 """The cheapest merchant there is: reads a whole request, gives one fixed reply of about 300 bytes.
 
-    python -m benchmarks.bench.merchant PORT
+python -m benchmarks.bench.merchant PORT
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from typing import Final
+from typing import Final, cast
 
 import httptools
 import uvloop
@@ -38,8 +38,7 @@ class Merchant(asyncio.Protocol):
     """One connection, kept alive."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         self._parser = httptools.HttpRequestParser(self)
 
     def data_received(self, data: bytes) -> None:

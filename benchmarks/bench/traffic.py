@@ -94,22 +94,28 @@ class Calls:
 
 
 class NewCalls:
-    """Requests nobody has sent before; each connection gets conversations of its own. `made` keeps them for
-    replays."""
+    """Requests nobody has sent before; each connection gets conversations of its own.
 
-    def __init__(self, calls: Calls) -> None:
+    `made` keeps those that were answered, for replays (unless `keep` is off); `hot` is one of them.
+    """
+
+    def __init__(self, calls: Calls, *, keep: bool = True) -> None:
         self._calls = calls
+        self._keep = keep
         self._numbers = itertools.count(1)
         self.made: deque[bytes] = deque()
+        self.hot = b""
 
     def source(self) -> Iterator[bytes]:
-        """An endless row of conversations, for one connection."""
+        """An endless row of conversations, for one connection, which takes the next when the last is answered."""
         while True:
             conversation = next(self._numbers)
             for place in range(TURNS * STEPS):
                 request = self._calls.request(conversation, place)
                 yield request
-                self.made.append(request)
+                if self._keep:
+                    self.made.append(request)
+                    self.hot = self.hot or request
 
 
 def repeats(made: deque[bytes]) -> Iterator[bytes]:

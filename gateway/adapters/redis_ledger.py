@@ -168,28 +168,39 @@ def _values(where: Where, writes: Writes) -> dict[Name, tuple[Any, Any, bytes]]:
     values: dict[Name, tuple[Any, Any, bytes]] = {}
     for effect_id, effect in writes.effects.items():
         values["effect", effect_id] = (
-            (b"d", b"", b"") if effect is None else (b"w", _life(effect, writes.keep_ms), codec.effect_payload(effect))
+            (b"d", b"", b"") if effect is None else (b"w", _life(effect, writes), codec.effect_payload(effect))
         )
     for digest, slot in writes.slots.items():
-        life = _FOREVER if any(b.open for b in slot.bindings) else writes.keep_ms
-        values["slot", digest] = (b"w", life, codec.slot_payload(slot)) if slot.bindings else (b"d", b"", b"")
+        if not slot.bindings:
+            values["slot", digest] = (b"d", b"", b"")
+            continue
+        life = _FOREVER if any(b.open for b in slot.bindings) else _kept(writes)
+        values["slot", digest] = (b"w", life, codec.slot_payload(slot))
     if writes.identical is not None:
-        unending = any(k.status in UNENDING for k in writes.identical.known)
-        empty = not writes.identical.known and not writes.identical.taken
-        life = _FOREVER if unending else writes.keep_ms
-        payload = codec.identical_payload(writes.identical)
-        values["identical", where.fingerprint] = (b"d", b"", b"") if empty else (b"w", life, payload)
+        if writes.identical.known or writes.identical.taken:
+            unending = any(k.status in UNENDING for k in writes.identical.known)
+            payload = codec.identical_payload(writes.identical)
+            values["identical", where.fingerprint] = (b"w", _FOREVER if unending else _kept(writes), payload)
+        else:
+            values["identical", where.fingerprint] = (b"d", b"", b"")
     if writes.attempt_seen is not None and where.turn is not None:
         payload = codec.attempt_payload(writes.attempt_seen)
-        values["turn", where.turn.encode()] = (b"w", writes.keep_ms, payload)
+        values["turn", where.turn.encode()] = (b"w", _kept(writes), payload)
     return values
 
 
-def _life(effect: Effect, keep_ms: int) -> int | str:
+def _life(effect: Effect, writes: Writes) -> int | str:
     """Unending ones never expire; a settled one is kept from when it settled, not from a later alias (4.13)."""
     if effect.status in UNENDING:
         return _FOREVER
-    return _KEEP if effect.settled_at is not None else keep_ms
+    return _KEEP if effect.settled_at is not None else _kept(writes)
+
+
+def _kept(writes: Writes) -> int:
+    # Zero would be a key that is gone at once: a settled call that is run again.
+    if writes.keep_ms <= 0:
+        raise ValueError("these writes must say how long settled things stay")
+    return writes.keep_ms
 
 
 def _operations(view: View, writes: Writes) -> list[Any]:

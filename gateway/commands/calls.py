@@ -64,9 +64,8 @@ def _unknown(arguments: argparse.Namespace) -> int:
             remote.show(answer)
         else:
             for call in answer["calls"]:
-                print(
-                    f"{call['first_at']}  {call['conversation']}  {call['tool_call_id']}  {call['tool']}  {call['effect_id']}"
-                )
+                shown = ("first_at", "conversation", "tool_call_id", "tool", "effect_id")
+                print("  ".join(str(call[name]) for name in shown))
         if not answer.get("cursor"):
             return 0
         query["cursor"] = answer["cursor"]

@@ -70,16 +70,18 @@ async def _purchase(gateway: GatewayProcess, shop: Counting, ledger: str, say: S
         say("\n3. The model repeats itself: the same call once more.")
         await call("call_3", "place_order", 3, ORDER)
 
+        attempt = 1
         if ledger == "memory":
             say("\n4. (A restart of the gateway is left out: the memory ledger forgets. Try --ledger local:DIR.)")
         else:
             say("\n4. The gateway is killed with SIGKILL and started again; the assistant starts its turn over.")
             await gateway.kill()
             await gateway.start()
-            await call("call_3", "place_order", 3, ORDER, attempt=2)
+            attempt = 2
+            await call("call_3", "place_order", 3, ORDER, attempt)
 
         say("\n5. The model asks for the same order under a new id.")
-        await call("call_4", "place_order", 4, ORDER, attempt=2)
+        await call("call_4", "place_order", 4, ORDER, attempt)
 
 
 def _line(say: Say, tool: str, id_: str, answer: Answer, sends: int) -> None:
@@ -94,7 +96,9 @@ def _line(say: Say, tool: str, id_: str, answer: Answer, sends: int) -> None:
 
 
 def _short(answer: Answer) -> str:
-    result = answer.result if answer.result is not None else (answer.first or {}).get("result")
+    result = answer.result
+    if result is None and answer.first is not None:
+        result = answer.first.result
     if isinstance(result, dict):
         for name in ("order_id", "total"):
             if name in result:
@@ -155,7 +159,7 @@ async def _register(url: str, shop_url: str) -> None:
 
 
 async def _api(method: str, url: str, body: Any) -> Any:
-    headers = {"Authorization": "Bearer dev"}
+    headers = {"Authorization": "Bearer dev", "Content-Type": "application/json"}
     async with (
         aiohttp.ClientSession(headers=headers, trust_env=False) as session,
         session.request(method, url, json=body) as answer,

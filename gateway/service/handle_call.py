@@ -33,12 +33,13 @@ from gateway.service.sending import Trace
 from gateway.service.waiting import Waiting
 
 DEFAULT_TIMEOUT_S: Final = 10.0
-ATTEMPT_PROBLEMS: Final = {
+PROBLEMS: Final = {
     "unknown_tool": errors.UnknownTool,
     "invalid_arguments": errors.InvalidArguments,
     "tool_call_id_reused": errors.ToolCallIdReused,
     "attempt_superseded": errors.AttemptSuperseded,
     "conversation_full": errors.ConversationFull,
+    "merchant_not_ready": errors.MerchantNotReady,
 }
 """Refusals of the core, as the problems they are on the wire."""
 _UNRECORDED: Final = d.Refused("unrecorded", "the ledger has no record of this call")
@@ -64,6 +65,9 @@ class CallLimits:
     """Platform settings of calls, in seconds."""
 
     lease_margin_s: float = 5.0
+    """How much longer than its deadline a call may hold its claim (4.5)."""
+    wait_margin_s: float = 1.0
+    """How much longer than that deadline a concurrent duplicate waits for the answer (4.8)."""
 
 
 class HandleCall:
@@ -131,7 +135,8 @@ class HandleCall:
         return await self._recorded(claim, asked, tool, trace)
 
     async def _recorded(self, claim: Claim, asked: Asked, tool: Tool | None, trace: Trace) -> Answer:
-        deadline = self._clock.monotonic() + (tool.timeout_s if tool is not None else DEFAULT_TIMEOUT_S)
+        timeout_s = tool.timeout_s if tool is not None else DEFAULT_TIMEOUT_S
+        deadline = self._clock.monotonic() + timeout_s + self._limits.wait_margin_s
         likely_new = claim.refusal is None
         while True:
             claimed = self._clock.monotonic()
@@ -204,6 +209,8 @@ class HandleCall:
             near = self._registry.nearest_tools(company.name, request.tool)
             hint = f"; nearest: {', '.join(near)}" if near else ""
             return d.Refused("unknown_tool", f"{company.name} has no tool named {request.tool!r}{hint}", tuple(near))
+        if not self._registry.secrets(company.name):
+            return d.Refused("merchant_not_ready", f"{company.name} has no signing secret yet; add one first")
         problems = self._schemas.problems(tool, plain(arguments.value))
         if problems:
             named = tuple(f"{p['field']}: {p['problem']}" for p in problems)
@@ -273,6 +280,4 @@ def _read_arguments(request: CallRequest) -> Arguments:
 
 
 def _problem(refused: d.Refused) -> GatewayError:
-    return ATTEMPT_PROBLEMS[refused.code](
-        refused.message, details={"fields": list(refused.fields)} if refused.fields else None
-    )
+    return PROBLEMS[refused.code](refused.message, details={"fields": list(refused.fields)} if refused.fields else None)

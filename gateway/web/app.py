@@ -47,7 +47,7 @@ class Application:
         self._registry = services.registry
         self._metrics = services.metrics
         self._randomness = services.randomness
-        self._bodies = BodyDeadline(services.clock, services.limits.body_s)
+        self.bodies = BodyDeadline(services.clock, services.limits.body_s)
         self.calls = Calls(services)
         services.metrics.watch_in_flight(lambda: self.calls.in_flight)
         self.operations = operations(services, self.calls, lambda: self._document)
@@ -107,7 +107,7 @@ class Application:
 
     async def _read(self, rule: Body, head: Head, receive: Receive) -> Any:
         check_form(head, rule.limit)
-        sent = await self._bodies.read(receive, rule.limit)
+        sent = await self.bodies.read(receive, rule.limit)
         if rule.optional and not sent:
             return rule.read({})
         return rule.read(parse_document(sent, rule.depth))

@@ -20,6 +20,10 @@ class ClientGone(Exception):
     """The client hung up before its request was whole: nobody is there to answer."""
 
 
+class BodyLate(Malformed):
+    """The body did not arrive in time."""
+
+
 def check_form(head: Head, limit: int) -> None:
     """Refuse by the headers alone. Raises EncodingRefused for any Content-Encoding and for a type that is not
     JSON (left out, it is taken for JSON), TooLarge for a Content-Length above `limit`."""
@@ -81,7 +85,7 @@ class BodyDeadline:
         self._armed = False
 
     async def read(self, receive: Receive, limit: int) -> bytes:
-        """`read_body`; raises Malformed where the body did not arrive in time."""
+        """`read_body`; raises BodyLate."""
         task = asyncio.current_task()
         if task is None:
             return await read_body(receive, limit)
@@ -94,7 +98,7 @@ class BodyDeadline:
             if task not in self._overdue:
                 raise
             task.uncancel()
-            raise Malformed(f"the body did not arrive within {self._limit_s:g} s") from None
+            raise BodyLate(f"the body did not arrive within {self._limit_s:g} s") from None
         finally:
             self._since.pop(task, None)
             self._overdue.discard(task)

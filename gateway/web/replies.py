@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from gateway.core.errors import GatewayError, TooLarge, Unauthenticated
+from gateway.web.body import BodyLate
 from gateway.web.head import Head
 from gateway.web.problems import PROBLEM_TYPE, problem_bytes, wait_s
 
@@ -48,8 +49,8 @@ def problem_reply(error: GatewayError, head: Head, allow: str | None = None) -> 
         headers.append((b"retry-after", str(wait).encode()))
     if isinstance(error, Unauthenticated):
         headers.append((b"www-authenticate", b"Bearer"))
-    if isinstance(error, TooLarge):
-        # What is left of the body would have to be read and thrown away.
+    if isinstance(error, TooLarge | BodyLate):
+        # What is left of the body would have to be waited for and thrown away.
         headers.append((b"connection", b"close"))
     if allow is not None:
         headers.append((b"allow", allow.encode()))

@@ -10,6 +10,7 @@ import pytest
 
 from gateway.core.errors import MerchantNotReady
 from gateway.core.identity import Scope
+from gateway.web.services import Limits
 
 
 async def test_a_new_call_is_answered_and_its_repeat_replays_marked_in_body_and_header(gateway: Any) -> None:
@@ -147,15 +148,13 @@ async def test_a_batch_answers_each_in_order_with_a_problem_where_one_failed(gat
         "malformed",
         "proceed",
     ]
-    assert entries[2]["fields"] == [{"field": "/step", "problem": entries[2]["fields"][0]["problem"]}] * 1
+    assert [each["field"] for each in entries[2]["fields"]] == ["/step"]
     assert entries[1]["status"] == 404
     assert len(gateway.merchant.hits) == 2
 
 
 async def test_a_batch_runs_side_by_side_but_only_so_many_at_once(make_gateway: Any) -> None:
     """Calls of one batch overlap up to the bound, and not beyond it."""
-    from gateway.web.services import Limits
-
     gateway = make_gateway(Limits(batch_at_once=3))
     await gateway.register("place_order")
     gateway.merchant.gates["place_order"] = gate = asyncio.Event()

@@ -1,0 +1,90 @@
+"""`oncegate keys`: who may speak to the gateway. Works on the ledger itself, not through a gateway."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from pathlib import Path
+
+from gateway.adapters.redis_documents import RedisDocuments
+from gateway.adapters.redis_program import LocalRedisError
+from gateway.core.errors import ConfigError, GatewayError
+from gateway.core.model import Role
+from gateway.main import SystemClock, SystemRandomness, open_commands
+from gateway.service.manage_keys import ManageKeys
+from gateway.service.registry import Registry
+from gateway.settings import Settings, read_settings
+
+EXAMPLES = """\
+examples:
+  oncegate keys create --role runtime --company acme --principal chat-runtime --ledger redis://10.0.0.5:6379/0
+  oncegate keys create --role operator --company '*' --principal ops --json
+  oncegate keys list
+  oncegate keys revoke key_1a2b3c
+
+A key is shown once and stored only as a hash. The embedded ledger (local:DIR) is open to one process at a time:
+stop the gateway first, or name the Redis that it uses.
+"""
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    create = actions.add_parser("create", help="make a key; it is shown once")
+    create.add_argument("--role", required=True, choices=[role.value for role in Role])
+    create.add_argument("--company", action="append", required=True, help="repeat for several; '*' for all")
+    create.add_argument("--principal", required=True, metavar="NAME", help="who holds it, as events will say")
+    revoke = actions.add_parser("revoke", help="end a key; gateways notice within seconds")
+    revoke.add_argument("id")
+    for action in (create, actions.add_parser("list", help="all keys, without their values"), revoke):
+        action.add_argument("--config", type=Path, default=Path("config"), metavar="DIR", help="default: ./config")
+        action.add_argument("--ledger", metavar="URL", help="default: as oncegate serve")
+        action.add_argument("--json", action="store_true")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        settings = read_settings({"ledger.url": arguments.ledger}, os.environ, arguments.config)
+        if settings.ledger.url == "memory":
+            raise ConfigError(["the memory ledger keeps no keys; use serve --dev with its key `dev`"])
+        return asyncio.run(_act(arguments, settings))
+    except ConfigError as wrong:
+        for problem in wrong.problems:
+            print(f"oncegate keys: {problem}", file=sys.stderr)
+        return 2
+    except LocalRedisError as reason:
+        print(f"oncegate keys: {reason}", file=sys.stderr)
+        return 2
+    except GatewayError as problem:
+        print(f"oncegate keys: {problem.message}", file=sys.stderr)
+        return 1
+
+
+async def _act(arguments: argparse.Namespace, settings: Settings) -> int:
+    async with contextlib.AsyncExitStack() as stack:
+        documents = RedisDocuments(await open_commands(stack, settings))
+        clock = SystemClock()
+        keys = ManageKeys(
+            registry=Registry(documents, clock), stored=documents, clock=clock, randomness=SystemRandomness()
+        )
+        if arguments.action == "create":
+            id_, key = await keys.create(
+                role=arguments.role, companies=arguments.company, principal=arguments.principal
+            )
+            print(json.dumps({"id": id_, "key": key}) if arguments.json else f"{id_}\n{key}\n(shown once)")
+        elif arguments.action == "revoke":
+            await keys.revoke(arguments.id)
+            print(json.dumps({"id": arguments.id, "revoked": True}) if arguments.json else f"{arguments.id}: revoked")
+        else:
+            found = await keys.list()
+            if arguments.json:
+                print(json.dumps({"keys": found}))
+            for key in [] if arguments.json else found:
+                companies = ",".join(key["companies"])
+                print(f"{key['id']}  {key['role']:9} {companies:20} {key['principal']:20} {key['created_at']}")
+    return 0
