@@ -84,7 +84,7 @@ async def _act(arguments: argparse.Namespace, settings: Settings) -> int:
             found = await keys.list()
             if arguments.json:
                 print(json.dumps({"keys": found}))
-            for key in [] if arguments.json else found:
-                companies = ",".join(key["companies"])
-                print(f"{key['id']}  {key['role']:9} {companies:20} {key['principal']:20} {key['created_at']}")
+            for row in [] if arguments.json else found:
+                companies = ",".join(row["companies"])
+                print(f"{row['id']}  {row['role']:9} {companies:20} {row['principal']:20} {row['created_at']}")
     return 0

@@ -16,7 +16,7 @@ class Tools:
     async def listed(self, asked: Asked) -> Reply:
         """All tools of a company, in the form that was asked for."""
         query: ToolsQuery = asked.query
-        tools = await self._register.list(asked.caller, asked.path["company"])
+        tools = await self._register.tools(asked.caller, asked.path["company"])
         return json_reply({"tools": tool_list(tools, query.format)})
 
     async def get(self, asked: Asked) -> Reply:

@@ -15,7 +15,8 @@ from gateway.core.strict_json import JsonRefused, Number, dumps, parse, parse_by
 documents = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**40), 10**40) | st.text(st.characters(codec="utf-8"), max_size=12),
     lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=6), inner, max_size=4)
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=6), inner, max_size=4)
     ),
     max_leaves=12,
 )
