@@ -44,7 +44,7 @@ from gateway.service.sending import Sending
 from gateway.service.sweep import Sweep
 from gateway.service.waiting import Waiting
 from gateway.settings import Settings
-from gateway.web.app import create_app
+from gateway.web.app import Application, create_app
 from gateway.web.metrics import Metrics
 from gateway.web.services import Limits, Services
 from gateway.web.stopping import Stopping
@@ -97,9 +97,8 @@ class Background:
 class Gateway:
     """A gateway that is open: what the server serves, and what a stop must wait for."""
 
-    app: Any
+    app: Application
     stopping: Stopping
-    handle_call: HandleCall
 
 
 @contextlib.asynccontextmanager
@@ -122,17 +121,17 @@ async def open_gateway(settings: Settings, *, config: Path, environ: Mapping[str
         stack.push_async_callback(merchant.close)
         world = _World(settings, commands, merchant, resolver, _merchant_files(settings, config, environ))
         await world.adopt_files()
-        services, gateway = world.services()
+        gateway = world.gateway()
         sweeping = asyncio.create_task(world.sweep.forever())
         try:
             yield gateway
         finally:
+            await gateway.app.calls.drain(settings.stop.grace_s)
             sweeping.cancel()
             await asyncio.gather(sweeping, return_exceptions=True)
             with contextlib.suppress(LedgerUnavailable):
                 await world.notes.flush(everything=True)
             await world.background.drain(settings.stop.grace_s)
-            del services
 
 
 async def open_commands(stack: contextlib.AsyncExitStack, settings: Settings) -> Commands:
@@ -177,7 +176,14 @@ class _World:
         self.decider, self.waiting = Decider(self.ledger), Waiting(self.clock)
         self.notes = ReplayNotes(self.ledger, self.clock, self.background.spawn)
         self.sweep = Sweep(self.ledger, self.decider, self.waiting, self.notes, self.clock)
-        self.sending = Sending(merchant, sign_headers, self.clock, result_cap=settings.merchants.result_cap_bytes)
+        self.metrics = Metrics()
+        self.sending = Sending(
+            merchant,
+            sign_headers,
+            self.clock,
+            result_cap=settings.merchants.result_cap_bytes,
+            count=self.metrics.merchant_outcome,
+        )
         self.register_tool = RegisterTool(
             registry=self.registry,
             stored=self.documents,
@@ -193,7 +199,7 @@ class _World:
     async def adopt_files(self) -> None:
         await AdoptFiles(registry=self.registry, tools=self.register_tool)()
 
-    def services(self) -> tuple[Services, Gateway]:
+    def gateway(self) -> Gateway:
         margin_s = self._settings.calls.lease_margin_s
         handle_call = HandleCall(
             registry=self.registry,
@@ -230,13 +236,13 @@ class _World:
             ),
             registry=self.registry,
             ledger=self.ledger,
-            metrics=Metrics(),
+            metrics=self.metrics,
             stopping=stopping,
             clock=self.clock,
             randomness=self.randomness,
             limits=Limits(body_bytes=self._settings.http.body_limit_bytes, batch_calls=self._settings.http.batch_limit),
         )
-        return services, Gateway(create_app(services), stopping, handle_call)
+        return Gateway(create_app(services), stopping)
 
 
 def _merchant_files(settings: Settings, config: Path, environ: Mapping[str, str]) -> list[FromFile]:
@@ -299,4 +305,4 @@ class _Server(uvicorn.Server):
         self._gateway.stopping.begin()
         # Requests already on their way, and connections accepted but not yet read, are still answered.
         loop.call_later(LAME_DUCK_S, setattr, self, "should_exit", True)
-        self._say(f"stopping: {self._gateway.handle_call.in_flight} calls in flight")
+        self._say(f"stopping: {self._gateway.app.calls.in_flight} calls in flight")

@@ -214,9 +214,6 @@ def _tree(values: Mapping[str, object]) -> Settings:
 
 
 def _contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
-    if settings.stop.grace_s <= settings.calls.timeout_s:
-        # A shorter one would cut calls off whose outcome nobody then knows.
-        yield ("stop.grace_s", "calls.timeout_s"), "stop.grace_s must be longer than calls.timeout_s"
     if settings.dev and not _is_loopback(settings.http.host):
         yield ("dev", "http.host"), "dev accepts the key dev from anyone, so http.host must be a loopback address"
 

@@ -46,9 +46,6 @@ class LedgerSettings(_Section):
         description="a redis://, rediss:// or unix:// URL, local:FOLDER, or memory",
         json_schema_extra={"secret": True},
     )
-    allow_unsafe: bool = Field(
-        default=False, description="true or false; true starts on a Redis that may lose or evict keys"
-    )
     wait_replicas: Literal[0] = Field(default=0, description=RESERVED, json_schema_extra={"reserved": True})
     wait_fsync: Literal[0] = Field(default=0, description=RESERVED, json_schema_extra={"reserved": True})
     connections: int = Field(default=4, ge=1, le=64, description="a whole number from 1 to 64")
@@ -81,7 +78,6 @@ class MerchantSettings(_Section):
 class CallSettings(_Section):
     """Times and bounds of calls, where company or tool say nothing else."""
 
-    timeout_s: float = Field(default=10.0, ge=0.1, le=60, description="seconds from 0.1 to 60")
     lease_margin_s: float = Field(default=5.0, ge=1, le=60, description="seconds from 1 to 60")
     wait_margin_s: float = Field(default=1.0, ge=0, le=30, description="seconds from 0 to 30")
     repeat_window_s: float = Field(default=60.0, ge=0, le=86_400, description="seconds from 0 to 86400")
@@ -109,7 +105,13 @@ class RegistrationSettings(_Section):
 class StopSettings(_Section):
     """How the gateway ends."""
 
-    grace_s: float = Field(default=30.0, ge=0.1, le=600, description="seconds from 0.1 to 600")
+    grace_s: float = Field(
+        # A grace below a call's deadline would cut off calls whose outcome nobody then knows.
+        default=30.0,
+        ge=15,
+        le=600,
+        description="seconds from 15 to 600, longer than the slowest tool's timeout_s",
+    )
 
 
 class Settings(_Section):

@@ -16,7 +16,7 @@ import uvloop
 
 from benchmarks.bench.cpu import Pinning, pinning
 from benchmarks.bench.load import LoadFailed
-from benchmarks.bench.report import document, judge, text
+from benchmarks.bench.report import document, judge, markdown, text
 from benchmarks.bench.run import FULL, QUICK, bench
 from benchmarks.processes import StartFailed
 
@@ -25,6 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a look in 15 seconds, with more noise")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too; - for standard output")
+    parser.add_argument("--markdown", action="store_true", help="the table as docs/performance.md has it")
     parser.add_argument("--check", action="store_true", help="exit code 1 if a bar does not hold")
     parser.add_argument("--no-pin", action="store_true", help="leave it to the system where things run")
     chosen = parser.parse_args(arguments)
@@ -43,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.json == Path("-"):
         print(figures)
     else:
-        print(text(measured))
+        print(markdown(measured) if chosen.markdown else text(measured))
         if chosen.json is not None:
             chosen.json.write_text(figures + "\n")
     return 1 if chosen.check and not all(bar.holds for bar in judge(measured)) else 0

@@ -46,6 +46,19 @@ def text(bench: Bench) -> str:
     return "\n".join([*_table(bench), "", *_bars(bench), "", *_circumstances(bench)])
 
 
+def markdown(bench: Bench) -> str:
+    """The table as docs/performance.md has it."""
+    titles = ("", "at once", "CPU µs a call", "to the proxy", "calls/s", "p50 ms", "Redis CPU µs a call")
+    head = f"| {' | '.join(titles)} |\n|---{'|--:' * (len(titles) - 1)}|"
+    rows = [
+        f"| {each.subject} | {each.concurrent} | {each.cpu_us:.0f} ± {each.spread:.0%} | {each.ratio:.2f} "
+        f"| {each.per_s:,.0f} | {each.p50_ms:.2f} | {each.redis_us:.0f} |"
+        for each in bench.results
+    ]
+    made_on = ", ".join(f"{name} {value}" for name, value in bench.machine.items())
+    return "\n".join([head, *rows, "", f"Made on: {made_on}."])
+
+
 def document(bench: Bench) -> dict[str, Any]:
     """The same as JSON: machine, settings, results, bars."""
     return {

@@ -176,7 +176,7 @@ async def _slice(subject: Subject, concurrent: int, redis_pid: int, plan: Plan) 
 
 def _some(source: Iterator[bytes], concurrent: int) -> Iterator[bytes]:
     """Enough to open what a slice uses, without using up what can be used once."""
-    return itertools.islice(source, 4 if concurrent > 1 else 40)
+    return itertools.islice(source, 2 if concurrent > 1 else 20)
 
 
 def _results(slices: dict[tuple[str, int], list[Slice]]) -> list[Result]:

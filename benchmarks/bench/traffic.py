@@ -60,7 +60,9 @@ _ARGUMENTS: Final[dict[str, Any]] = {
         {"sku": "idli-plate", "quantity": 3},
     ],
     "payment": "upi",
-    "note": "Please ring the bell twice and leave it with the guard at the gate if nobody opens the door.",
+    "note": "Please ring the bell twice and leave it with the guard at the gate if nobody opens the door. "
+    "If the filter coffee has run out, send two teas with milk instead; anything else may be left out. "
+    "We need two sets of plates and spoons, and a bill made out to the office.",
 }
 
 

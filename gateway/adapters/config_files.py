@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -170,14 +171,9 @@ class _Reader:
         try:
             declared = read_tool(body)
         except NotAcceptable as wrong:
-            nested = {f"/{key}" for key, value in table.items() if isinstance(value, dict)}
-            self._all_wrong(
-                place,
-                [
-                    {**p, "problem": _QUOTE} if p["field"] in nested and "not a known field" in p["problem"] else p
-                    for p in wrong.problems
-                ],
-            )
+            nested = {f"/{key}" for key, value in table.items() if isinstance(value, dict)} - {"/hints", "/parameters"}
+            unquoted = [{**each, "problem": _QUOTE} for each in wrong.problems if each["field"] in nested]
+            self._all_wrong(place, unquoted or wrong.problems)
             return None
         self._all_wrong(place, self._judges.schema(declared.parameters))
         for key, url in (("endpoint", declared.endpoint), ("status_endpoint", declared.status_endpoint)):
@@ -258,7 +254,7 @@ def secret_problem(value: str) -> str | None:
 
 def _shown(name: str) -> str:
     plain_key = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return name if plain_key else f'"{name[:80]}"'.replace("\n", " ")
+    return name if plain_key else json.dumps(name[:80], ensure_ascii=False)
 
 
 def _unreadable(error: OSError | UnicodeDecodeError) -> str:

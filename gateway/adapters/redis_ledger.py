@@ -190,10 +190,14 @@ def _values(where: Where, writes: Writes) -> dict[Name, tuple[Any, Any, bytes]]:
 
 
 def _life(effect: Effect, writes: Writes) -> int | str:
-    """Unending ones never expire; a settled one is kept from when it settled, not from a later alias (4.13)."""
     if effect.status in UNENDING:
         return _FOREVER
-    return _KEEP if effect.settled_at is not None else _kept(writes)
+    return _kept(writes) if _begins(effect) else _KEEP
+
+
+def _begins(effect: Effect) -> bool:
+    """Whether its retention starts with this write: a later alias of what is settled or held prolongs nothing."""
+    return effect.first_at is None if effect.status is Status.AWAITING_APPROVAL else effect.settled_at is None
 
 
 def _kept(writes: Writes) -> int:
@@ -215,7 +219,7 @@ def _operations(view: View, writes: Writes) -> list[Any]:
         elif now in UNENDING:
             if was not in UNENDING:
                 operations += [_LIVE, b"+", member, b"inf"]
-        elif after is not None and after.settled_at is None:
+        elif after is not None and _begins(after):
             operations += [_LIVE, b"+", member, writes.keep_ms]
         for status, index in _INDEXES:
             if now is status and after is not None and (was is not status or after.claimed_at is None):

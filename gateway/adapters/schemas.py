@@ -91,7 +91,7 @@ class _Compiled:
             if self.validator.is_valid(value):
                 return []
             errors = islice(self.validator.iter_errors(value), MOST_PROBLEMS)
-            return list(islice((each for error in errors for each in self._of(error)), MOST_PROBLEMS))
+            return list(islice((each for error in errors for each in self._of(error, value)), MOST_PROBLEMS))
         return [{"field": "/arguments", "problem": _TOO_DEEP}]
 
     @property
@@ -109,7 +109,7 @@ class _Compiled:
                 todo.extend((part, depth + 1) for part in item)
         return parts * self.visits[min(deepest, DEEPEST_VALUE)] <= MOST_VISITS
 
-    def _of(self, error: jsonschema_rs.ValidationError) -> Iterator[Problem]:
+    def _of(self, error: jsonschema_rs.ValidationError, value: Any) -> Iterator[Problem]:
         kind: Any = error.kind
         path = list(error.instance_path)
         hidden = _sensitive_at(self.schema, error.evaluation_path)
@@ -121,11 +121,22 @@ class _Compiled:
         field = "/arguments" + _pointer(path)
         if kind.name == "required":
             yield {"field": f"{field}{_pointer([kind.property])}", "problem": "is required"}
-        elif kind.name in ("additionalProperties", "unevaluatedProperties"):
-            for name in kind.unexpected:
+        elif kind.name in ("additionalProperties", "unevaluatedProperties") or _allows_no_field(error):
+            # The library does not name them where the schema allows no field at all.
+            for name in getattr(kind, "unexpected", None) or _at(value, path):
                 yield {"field": f"{field}{_pointer([name])}", "problem": "is not a field of this tool"}
         else:
             yield {"field": field, "problem": _SAID.get(kind.name) or _without_mask(error.message)}
+
+
+def _allows_no_field(error: jsonschema_rs.ValidationError) -> bool:
+    return error.kind.name == "falseSchema" and error.evaluation_path[-1:] == ["additionalProperties"]
+
+
+def _at(value: Any, path: list[str | int]) -> Any:
+    for word in path:
+        value = value[word]
+    return value
 
 
 def _sensitive_at(schema: Mapping[str, Any], path: list[str | int]) -> int | None:

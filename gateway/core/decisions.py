@@ -73,10 +73,9 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The outcome is recorded, now or before, under this token. `alarm`: against a resolved absence (4.4)."""
+    """The outcome is recorded, now or before, under this token."""
 
     effect: Effect
-    alarm: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +108,4 @@ class Step:
 
     decision: Decision
     writes: Writes | None = None
+    alarm: bool = False

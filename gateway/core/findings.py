@@ -124,4 +124,4 @@ RULES: Final[tuple[Callable[[Looked], Iterator[Finding]], ...]] = (
 
 
 def _folded(name: str) -> str:
-    return re.sub(r"[\W_]+", "_", name).casefold()
+    return re.sub(r"[\W_]+", "", name).casefold() or name

@@ -14,6 +14,7 @@ class Right(StrEnum):
 
     CALL = "call"
     READ_CALLS = "read_calls"
+    READ_RESULTS = "read_results"
     READ_TOOLS = "read_tools"
     WRITE_TOOLS = "write_tools"
     WRITE_COMPANY = "write_company"
@@ -25,8 +26,8 @@ class Right(StrEnum):
 _R = Right
 
 RIGHTS: Final[dict[Role, frozenset[Right]]] = {
-    Role.RUNTIME: frozenset({_R.CALL, _R.READ_CALLS, _R.READ_TOOLS, _R.READ_EVENTS}),
-    # A merchant may not call, but reads what its own server did and answered.
+    Role.RUNTIME: frozenset({_R.CALL, _R.READ_CALLS, _R.READ_RESULTS, _R.READ_TOOLS, _R.READ_EVENTS}),
+    # A merchant may not call; it reads what became of its calls, but no stored result (9.1): it has its own.
     Role.MERCHANT: frozenset(
         {_R.READ_CALLS, _R.READ_TOOLS, _R.WRITE_TOOLS, _R.WRITE_COMPANY, _R.SECRETS, _R.READ_EVENTS}
     ),
@@ -36,6 +37,7 @@ RIGHTS: Final[dict[Role, frozenset[Right]]] = {
 DOING: Final[dict[Right, str]] = {
     _R.CALL: "call tools",
     _R.READ_CALLS: "read stored calls",
+    _R.READ_RESULTS: "read stored results",
     _R.READ_TOOLS: "list tools",
     _R.WRITE_TOOLS: "register or remove tools",
     _R.WRITE_COMPANY: "change a company's settings",
@@ -55,3 +57,8 @@ def may(principal: Principal, right: Right, company: str) -> None:
         raise Forbidden("This key is not for that company.")
     if right not in RIGHTS[principal.role]:
         raise Forbidden(f"A {principal.role.value} key may not {DOING[right]}.")
+
+
+def allowed(principal: Principal, right: Right, company: str) -> bool:
+    """Whether `may` would return."""
+    return principal.may_see(company) and right in RIGHTS[principal.role]

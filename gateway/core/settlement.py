@@ -53,7 +53,7 @@ def _settle(view: View, effect: Effect, request: Settle) -> Step:
 
 def _conflict(effect: Effect, request: Settle) -> Step:
     event = Event("effect.conflict", effect.effect_id, {"stands": effect.status.value, "came": "succeeded"})
-    return Step(Conflicting(effect), Writes(events=(event,), keep_ms=request.keep_ms))
+    return Step(Conflicting(effect), Writes(events=(event,), keep_ms=request.keep_ms), alarm=True)
 
 
 def _settled(view: View, effect: Effect, outcome: Outcome, token: bytes, keep_ms: int, said: dict[str, object]) -> Step:
@@ -66,7 +66,7 @@ def _settled(view: View, effect: Effect, outcome: Outcome, token: bytes, keep_ms
     if outcome.dropped:
         data["result_dropped"] = True
     event = Event(f"effect.{outcome.status.value}", effect.effect_id, data)
-    return Step(Settled(after, alarm=effect.status is Status.ABSENT), _ended(view, after, keep_ms, event))
+    return Step(Settled(after), _ended(view, after, keep_ms, event), alarm=effect.status is Status.ABSENT)
 
 
 def _ended(view: View, after: Effect, keep_ms: int, *events: Event) -> Writes:

@@ -71,13 +71,7 @@ def parse(text: str, *, max_depth: int = MAX_DEPTH) -> Json:
     if text.count("[") + text.count("{") > max_depth and _depth(text) > max_depth:
         raise JsonRefused(f"nested deeper than {max_depth} levels")
     try:
-        value = json.loads(
-            text,
-            parse_int=_integer,
-            parse_float=_decimal,
-            parse_constant=_constant,
-            object_pairs_hook=_object,
-        )
+        value = _decoder.decode(text)
     except json.JSONDecodeError as broken:
         if broken.pos >= len(text.rstrip()) or broken.msg.startswith("Unterminated string"):
             raise JsonRefused("malformed JSON: the text looks truncated") from None
@@ -190,6 +184,11 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
                 raise JsonRefused(f"the key {key[:80]!r} stands twice in one object")
             seen.add(key)
     return found
+
+
+_decoder: Final = json.JSONDecoder(
+    parse_int=_integer, parse_float=_decimal, parse_constant=_constant, object_pairs_hook=_object
+)
 
 
 def _depth(text: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Final
 
@@ -12,6 +13,8 @@ from gateway.core.ports import Ledger
 from gateway.core.record import Effect
 from gateway.core.requests import Claim, End, where_of
 from gateway.core.step import step
+
+_log = logging.getLogger("oncegate.ledger")
 
 _MOST_TRIES: Final = 64
 """Each lost swap means that somebody else's was applied; more than this is not contention but a fault."""
@@ -57,6 +60,8 @@ class Decider:
             elif judged.writes is not None:
                 swap = await self._ledger.swap(where, view, judged.writes)
                 view = swap.view
+                if swap.applied and judged.alarm:
+                    _alarm(judged.decision)
                 if swap.applied and not isinstance(judged.decision, d.Again):
                     return _as_written(judged.decision, view), view
             elif view.now_ms is None:
@@ -65,6 +70,12 @@ class Decider:
             else:
                 return judged.decision, view
         raise LedgerUnavailable("too many others are changing this call at once", may_have_run=False)
+
+
+def _alarm(decision: d.Decision) -> None:
+    """A success came where the record says otherwise (4.4): the event is written, a person has to look."""
+    effect = getattr(decision, "effect", None)
+    _log.critical("a late success contradicts the record", extra={"effect_id": getattr(effect, "hex", None)})
 
 
 def _widened(where: Where, need: d.Need) -> Where:

@@ -99,20 +99,11 @@ class HandleCall:
         self._clock = clock
         self._randomness = randomness
         self._limits = limits
-        self._busy = 0
-
-    @property
-    def in_flight(self) -> int:
-        return self._busy
 
     async def __call__(self, principal: Principal, request: CallRequest, trace: Trace) -> Answer:
         may(principal, Right.CALL, request.company)
-        self._busy += 1
-        try:
-            await self._registry.refresh()
-            return await self._answer(request, trace)
-        finally:
-            self._busy -= 1
+        await self._registry.refresh()
+        return await self._answer(request, trace)
 
     async def _answer(self, request: CallRequest, trace: Trace) -> Answer:
         company = self._registry.company(request.company)

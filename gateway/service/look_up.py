@@ -10,8 +10,8 @@ from gateway.core.conversation import Where
 from gateway.core.identity import Place, Scope
 from gateway.core.model import Principal
 from gateway.core.ports import Ledger, LoggedEvent
-from gateway.core.record import Effect
-from gateway.core.rights import Right, may
+from gateway.core.record import Effect, Fault
+from gateway.core.rights import Right, allowed, may
 
 EVENTS_READ: Final = 5_000
 """Events of a conversation looked through for those of one call."""
@@ -44,9 +44,13 @@ class LookUp:
         wanted = tuple(dict.fromkeys(b.effect for slot in view.slots.values() for b in slot.bindings))
         view = await self._ledger.read(Where(digest, b"", slots=slots, effects=wanted))
         events = await self._ledger.events(digest, 0, EVENTS_READ)
+        results = allowed(principal, Right.READ_RESULTS, company)
         found = (view.effects.get(effect) for effect in wanted)
         return [
-            {**record_body(effect), "events": [event_body(e) for e in events if e.event.effect_id == effect.effect_id]}
+            {
+                **record_body(effect, results),
+                "events": [event_body(e) for e in events if e.event.effect_id == effect.effect_id],
+            }
             for effect in found
             if effect is not None and _at(effect, place)
         ]
@@ -57,7 +61,8 @@ class LookUp:
         """A company's indeterminate effects, a page at a time."""
         may(principal, Right.READ_CALLS, company)
         page = await self._ledger.unknown(company, cursor, limit)
-        return [record_body(effect) for effect in page.effects], page.cursor
+        results = allowed(principal, Right.READ_RESULTS, company)
+        return [record_body(effect, results) for effect in page.effects], page.cursor
 
     async def events(
         self, principal: Principal, company: str, conversation: str | None, after: int, limit: int
@@ -68,10 +73,12 @@ class LookUp:
         return [event_body(event) for event in await self._ledger.events(digest, after, limit)]
 
 
-def record_body(effect: Effect) -> dict[str, Any]:
-    """A stored record as the API shows it; a result is raw JSON text inside (2.10)."""
+def record_body(effect: Effect, results: bool) -> dict[str, Any]:
+    """A stored record as the API shows it; a result is raw JSON text inside (2.10), left out unless `results`."""
     fault = fault_of(effect)
-    result = effect.outcome.result if effect.outcome is not None and fault is None else None
+    result = effect.outcome.result if results and effect.outcome is not None and fault is None else None
+    if fault is not None and not results:
+        fault = Fault(fault.code, fault.message)
     return {
         "effect_id": effect.hex,
         "company": effect.company,

@@ -113,7 +113,6 @@ class Running:
                 seen = None  # what was seen may be stale by now; the token makes a second try harmless (4.3)
                 continue
             self._waiting.ended(effect.effect_id)
-            self._alarm(decision, effect)
             return decision
         _log.error("outcome not recorded yet", extra={"effect_id": effect.hex})
         self._spawn(self._keep_ending(request, effect))
@@ -125,11 +124,10 @@ class Running:
             await self._clock.sleep(pause)
             pause = min(LONGEST_PAUSE_S, pause * 2)
             try:
-                decision, _ = await self._decider.end(request, effect)
+                await self._decider.end(request, effect)
             except LedgerUnavailable:
                 continue
             self._waiting.ended(effect.effect_id)
-            self._alarm(decision, effect)
             return
 
     async def _withdraw(self, claim: Claim) -> None:
@@ -147,10 +145,6 @@ class Running:
             except LedgerUnavailable:
                 await self._clock.sleep(pause)
                 pause = min(LONGEST_PAUSE_S, pause * 2)
-
-    def _alarm(self, decision: d.Decision, effect: Effect) -> None:
-        if isinstance(decision, d.Conflicting) or (isinstance(decision, d.Settled) and decision.alarm):
-            _log.critical("a late success conflicts with the record", extra={"effect_id": effect.hex})
 
 
 def _order(claim: Claim, effect: Effect, tool: Tool | None) -> Order:

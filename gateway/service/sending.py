@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -69,8 +69,17 @@ def wire_body(
 class Sending:
     """Signs and sends, watching one deadline over all tries."""
 
-    def __init__(self, merchant: Merchant, sign: Signer, clock: Clock, *, result_cap: int) -> None:
+    def __init__(
+        self,
+        merchant: Merchant,
+        sign: Signer,
+        clock: Clock,
+        *,
+        result_cap: int,
+        count: Callable[[OutcomeKind], None] = lambda _: None,
+    ) -> None:
         self._merchant = merchant
+        self._count = count
         self._sign = sign
         self._clock = clock
         self._result_cap = result_cap
@@ -80,6 +89,7 @@ class Sending:
         unknown, pause = False, FIRST_PAUSE_S
         while True:
             judged = await self._once(order, secrets, trace, deadline)
+            self._count(judged.kind)
             if judged.kind in (OutcomeKind.SUCCEEDED, OutcomeKind.FAILED) or not order.again:
                 return Sent(judged, unknown)
             wait = max(pause, judged.retry_after_s or 0.0)

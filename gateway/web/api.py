@@ -32,6 +32,7 @@ CALL_PROBLEMS = (
     e.MerchantNotReady,
     e.MerchantReplyInvalid,
 )
+BATCH_ITEM = {"anyOf": [CALL_SCHEMA, {"description": "Anything else gets a problem as its entry; the others run."}]}
 DOCUMENT_DEPTH = MAX_DEPTH
 """Nesting of every other body."""
 
@@ -70,7 +71,7 @@ def _call_operations(services: Services, calls: Calls) -> tuple[Operation, ...]:
             body=Body(
                 {
                     "type": "object",
-                    "properties": {"calls": {"type": "array", "items": CALL_SCHEMA, "maxItems": limits.batch_calls}},
+                    "properties": {"calls": {"type": "array", "items": BATCH_ITEM, "maxItems": limits.batch_calls}},
                     "required": ["calls"],
                     "additionalProperties": False,
                 },

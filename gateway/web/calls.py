@@ -40,6 +40,13 @@ class Calls:
         """Calls being answered now."""
         return self._in_flight
 
+    async def drain(self, timeout_s: float) -> bool:
+        """For a stop: wait for the calls whose clients are gone as well. Whether all ended in time."""
+        if not self._running:
+            return True
+        _, left = await asyncio.wait(set(self._running), timeout=timeout_s)
+        return not left
+
     async def one(self, asked: Asked) -> Reply:
         """The answer to a single call. Raises GatewayError."""
         answer = await self._detached(self._answer(asked.caller, asked.body, asked.trace))

@@ -207,7 +207,7 @@ class Problem(Shown):
     detail: str
     code: str
     retryable: bool
-    outcome: Literal["not_sent", "in_flight"]
+    outcome: Literal["not_sent", "in_flight", "unknown"]
     message: str
     request_id: str
     retry_after: int | None = None

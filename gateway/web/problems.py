@@ -27,6 +27,8 @@ class Row:
     """What the caller may do now."""
     retry_after_s: float | None = None
     """Used where the error names no wait of its own."""
+    outcome: str | None = None
+    """In place of the class's, where that would claim too much."""
 
 
 PROBLEMS: Final[Mapping[type[e.GatewayError], Row]] = {
@@ -51,13 +53,22 @@ PROBLEMS: Final[Mapping[type[e.GatewayError], Row]] = {
     e.LedgerUnavailable: Row("Send the same request, ids unchanged, again after `Retry-After`.", 1.0),
     e.Stopping: Row("Ask another gateway, or this one again after its restart.", 1.0),
     e.MerchantReplyInvalid: Row("A read-only call, so nothing was changed: it may be sent again."),
-    e.InternalFault: Row("Report the request id. A call that was being made is recorded under its own id; ask by it."),
+    # The fault may have struck after the merchant was asked: "not sent" would invite a second order.
+    e.InternalFault: Row(
+        "Report the request id. The same request, ids unchanged, is safe and gives what was recorded; a new id is not.",
+        outcome="unknown",
+    ),
 }
 
 
 def row_of(kind: type[e.GatewayError]) -> Row:
     """The row of a class, or of the nearest class above it that has one."""
     return next((PROBLEMS[above] for above in kind.__mro__ if above in PROBLEMS), PROBLEMS[e.InternalFault])
+
+
+def outcome_of(kind: type[e.GatewayError]) -> str:
+    """What is known about the call: `not_sent`, `in_flight` or `unknown`."""
+    return row_of(kind).outcome or kind.outcome
 
 
 def problem_type(code: str) -> str:
@@ -76,19 +87,19 @@ def wait_s(error: e.GatewayError) -> int | None:
 def problem(error: e.GatewayError, request_id: str) -> dict[str, Any]:
     """The problem document; `details` of the error become members of their own, and never replace these."""
     wait = wait_s(error)
-    return {
-        **error.details,
+    found = {
         "type": problem_type(error.code),
         "title": error.title,
         "status": error.status,
         "detail": error.message,
         "code": error.code,
         "retryable": error.retryable,
-        "outcome": error.outcome,
+        "outcome": outcome_of(type(error)),
         "message": error.message,
         "request_id": request_id,
         **({} if wait is None else {"retry_after": wait}),
     }
+    return {**found, **{name: detail for name, detail in error.details.items() if name not in found}}
 
 
 def problem_bytes(error: e.GatewayError, request_id: str) -> bytes:
@@ -103,6 +114,6 @@ def described(kind: type[e.GatewayError]) -> dict[str, Any]:
         "status": kind.status,
         "code": kind.code,
         "retryable": kind.retryable,
-        "outcome": kind.outcome,
+        "outcome": outcome_of(kind),
         "next": row_of(kind).next,
     }

@@ -24,7 +24,7 @@ _NO_SNIFF: Final = (b"x-content-type-options", b"nosniff")
 _encode: Final = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reply:
     """`media` None: no body (204)."""
 

@@ -66,7 +66,6 @@ def test_p2_4_golden_values_differ_wherever_a_field_does(name):
 @given(st.lists(st.text(min_size=1, max_size=4), min_size=4, max_size=4), st.integers(0, 20))
 def test_p2_4_no_two_splits_of_the_same_letters_share_an_effect_id(parts, number):
     """2.4"""
-    company, conversation, turn, target = parts
 
     def made(a, b, c, d):
         return identity.effect_id(a, b, c, None, Kind.TOOL_CALL, d, b"{}", number)

@@ -40,10 +40,15 @@ async def test_a_tool_that_left_its_file_is_removed_and_one_of_the_api_stays(
     await first.tools.put(merchant, "acme", "get_order", body())
     second = place.gateway(files=[from_file(tools={"place_order": Declared(URL, timeout_s=2)})])
     await second.adopt()
-    assert [(tool.name, tool.version) for tool in second.registry.tools("acme")] == [("get_order", 1), ("place_order", 2)]
+    assert [(tool.name, tool.version) for tool in second.registry.tools("acme")] == [
+        ("get_order", 1),
+        ("place_order", 2),
+    ]
 
 
-async def test_what_a_file_defines_is_changed_in_the_file_only(place: Any, from_file: Any, merchant: Any, body: Any) -> None:
+async def test_what_a_file_defines_is_changed_in_the_file_only(
+    place: Any, from_file: Any, merchant: Any, body: Any
+) -> None:
     filed = from_file(tools={"place_order": Declared(URL)}, secrets=(SigningSecret("f1", "whsec_x"),))
     gateway = place.gateway(files=[filed])
     await gateway.adopt()
@@ -58,7 +63,9 @@ async def test_what_a_file_defines_is_changed_in_the_file_only(place: Any, from_
             await attempt
 
 
-async def test_a_file_that_is_elsewhere_keeps_its_tools_here(place: Any, from_file: Any, merchant: Any, caplog: Any) -> None:
+async def test_a_file_that_is_elsewhere_keeps_its_tools_here(
+    place: Any, from_file: Any, merchant: Any, caplog: Any
+) -> None:
     """Another gateway on the same ledger may still have the file."""
     await place.gateway(files=[from_file(tools={"place_order": Declared(URL)})]).adopt()
     other = place.gateway()

@@ -65,7 +65,9 @@ async def test_a_revoked_key_is_nobodys_here_at_once_and_elsewhere_within_a_seco
         ({"role": "x", "companies": [], "principal": "\x00"}, ["role", "companies", "principal"]),
     ],
 )
-async def test_everything_wrong_with_a_key_is_named_at_once(gateway: Any, changes: dict[str, Any], fields: list[str]) -> None:
+async def test_everything_wrong_with_a_key_is_named_at_once(
+    gateway: Any, changes: dict[str, Any], fields: list[str]
+) -> None:
     with pytest.raises(Malformed) as refused:
         await gateway.keys.create(**{"role": "runtime", "companies": ["acme"], "principal": "a", **changes})
     assert [each["field"] for each in refused.value.details["fields"]] == fields

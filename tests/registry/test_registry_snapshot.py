@@ -82,9 +82,16 @@ async def test_a_slow_ledger_delays_a_call_only_by_the_registrys_patience(place:
     await registry.reload()
 
 
-async def test_one_unreadable_document_hides_only_itself(place: Any, gateway: Any, merchant: Any, body: Any, caplog: Any) -> None:
+async def test_one_unreadable_document_hides_only_itself(
+    place: Any, gateway: Any, merchant: Any, body: Any, caplog: Any
+) -> None:
     await gateway.tools.put(merchant, "acme", "place_order", body())
-    for name, content in {"[]": b"{}", "tool": b"{}", '["tool","acme","x"]': b"not json CANARY", '["zzz"]': b"{}"}.items():
+    for name, content in {
+        "[]": b"{}",
+        "tool": b"{}",
+        '["tool","acme","x"]': b"not json CANARY",
+        '["zzz"]': b"{}",
+    }.items():
         await place.stored.change(name, content, None)
     await gateway.registry.reload()
     assert [tool.name for tool in gateway.registry.tools("acme")] == ["place_order"]
@@ -106,7 +113,9 @@ async def test_nearest_tools_are_of_the_same_company_only(place: Any, gateway: A
     assert gateway.registry.nearest_tools("acme", "zzzzz") == []
 
 
-async def test_a_files_secrets_and_settings_are_laid_over_what_is_stored(place: Any, from_file: Any, operator: Any) -> None:
+async def test_a_files_secrets_and_settings_are_laid_over_what_is_stored(
+    place: Any, from_file: Any, operator: Any
+) -> None:
     plain = place.gateway()
     await plain.companies.put(operator, "acme", {"max_steps": 2})
     stored = await plain.companies.add_secret(operator, "acme")

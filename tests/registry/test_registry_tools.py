@@ -26,7 +26,9 @@ async def test_p3_5_registration_answers_with_the_verdict_and_findings(gateway: 
     assert [(f.code, f.severity) for f in findings] == [("no_known_verb", "warning")]
 
 
-async def test_p3_3_the_verdict_is_stored_and_the_same_in_another_process(place: Any, gateway: Any, merchant: Any, body: Any) -> None:
+async def test_p3_3_the_verdict_is_stored_and_the_same_in_another_process(
+    place: Any, gateway: Any, merchant: Any, body: Any
+) -> None:
     """3.3: the verdict is stored with the tool version."""
     declared = body(
         description="d",
@@ -47,7 +49,9 @@ async def test_p3_3_the_verdict_is_stored_and_the_same_in_another_process(place:
     assert tool.mode is Mode.SAFE_TO_RETRY
 
 
-async def test_the_same_registration_again_keeps_the_version(place: Any, gateway: Any, merchant: Any, body: Any) -> None:
+async def test_the_same_registration_again_keeps_the_version(
+    place: Any, gateway: Any, merchant: Any, body: Any
+) -> None:
     for _ in range(2):
         tool, _ = await gateway.tools.put(merchant, "acme", "place_order", body())
         assert tool.version == 1
@@ -72,7 +76,9 @@ async def test_a_registration_that_could_not_be_logged_is_logged_by_the_same_one
     assert [type_ for type_, _ in await place.events("acme")] == ["tool.registered"]
 
 
-async def test_removal_keeps_the_version_counter_and_is_logged(place: Any, gateway: Any, merchant: Any, body: Any) -> None:
+async def test_removal_keeps_the_version_counter_and_is_logged(
+    place: Any, gateway: Any, merchant: Any, body: Any
+) -> None:
     await gateway.tools.put(merchant, "acme", "place_order", body())
     await gateway.tools.remove(merchant, "acme", "place_order")
     assert gateway.registry.tool("acme", "place_order") is None
@@ -83,7 +89,9 @@ async def test_removal_keeps_the_version_counter_and_is_logged(place: Any, gatew
     assert [type_ for type_, _ in await place.events("acme")] == ["tool.registered", "tool.removed", "tool.registered"]
 
 
-async def test_p3_6_a_tool_that_turns_read_only_is_still_looked_up(place: Any, gateway: Any, merchant: Any, body: Any) -> None:
+async def test_p3_6_a_tool_that_turns_read_only_is_still_looked_up(
+    place: Any, gateway: Any, merchant: Any, body: Any
+) -> None:
     """3.6: a tool that was ever side-effecting is looked up for the retention time, counted from when it was last."""
     await gateway.tools.put(merchant, "acme", "order", body(side_effecting=True))
     turned_at = place.clock.wall_ms()
@@ -122,7 +130,13 @@ async def test_p3_5_a_warning_refuses_where_the_company_says_so(gateway: Any, me
 
 async def test_every_wrong_field_is_named_at_once(gateway: Any, merchant: Any) -> None:
     """Bad input: a 400 that names the fields, and no version is written."""
-    wrong = {"enpoint": "x", "timeout_s": 61, "side_effecting": "no", "hints": {"readonlyHint": True}, "on_repeat": "twice"}
+    wrong = {
+        "enpoint": "x",
+        "timeout_s": 61,
+        "side_effecting": "no",
+        "hints": {"readonlyHint": True},
+        "on_repeat": "twice",
+    }
     with pytest.raises(Malformed) as refused:
         await gateway.tools.put(merchant, "acme", "place_order", wrong)
     assert {p["field"] for p in refused.value.details["fields"]} == {
@@ -165,7 +179,9 @@ async def test_what_cannot_be_registered_is_refused_by_field(
     assert gateway.registry.stored_tools() == []
 
 
-async def test_k5_06_names_that_look_alike_are_kept_apart(gateway: Any, operator: Any, merchant: Any, body: Any) -> None:
+async def test_k5_06_names_that_look_alike_are_kept_apart(
+    gateway: Any, operator: Any, merchant: Any, body: Any
+) -> None:
     """K5-06: `catalog.query` and `catalog_query` have verdicts, versions and overrides of their own."""
     await gateway.companies.put(merchant, "acme", {"overrides": {"catalog_query": True}})
     read, _ = await gateway.tools.put(merchant, "acme", "catalog.query", body(side_effecting=False))
@@ -191,10 +207,14 @@ async def test_k5_06_company_and_tool_names_never_run_together(gateway: Any, ope
         assert gateway.registry.tool(company, tool).description == f"{company}|{tool}"
 
 
-async def test_k6_10_no_url_credential_is_registered_or_listed(gateway: Any, merchant: Any, runtime: Any, body: Any) -> None:
+async def test_k6_10_no_url_credential_is_registered_or_listed(
+    gateway: Any, merchant: Any, runtime: Any, body: Any
+) -> None:
     """K6-10: user names in an endpoint are refused, and a query, which may hold a key, is hidden in listings."""
     with pytest.raises(RegistrationRefused) as refused:
-        await gateway.tools.put(merchant, "acme", "place_order", body(endpoint="https://u:pw@shop.example/x?key=SECRET1"))
+        await gateway.tools.put(
+            merchant, "acme", "place_order", body(endpoint="https://u:pw@shop.example/x?key=SECRET1")
+        )
     assert "SECRET1" not in str(refused.value.details) + str(refused.value)
     assert "pw@" not in str(refused.value.details) + str(refused.value)
     urls = {"endpoint": "https://shop.example/x?key=SECRET1", "status_endpoint": "https://shop.example/s?key=SECRET2"}
@@ -214,7 +234,9 @@ async def test_k6_10_no_secret_is_in_the_event_log(place: Any, gateway: Any, mer
     assert secret.value not in events
 
 
-async def test_k6_12_a_foreign_company_is_refused_whatever_the_body_says(gateway: Any, merchant: Any, body: Any) -> None:
+async def test_k6_12_a_foreign_company_is_refused_whatever_the_body_says(
+    gateway: Any, merchant: Any, body: Any
+) -> None:
     """K6-12, 9.1: 403 in the same words whether the other company exists or not; nothing is learnt, nothing stored."""
     said = set()
     for company in ("acme", "bravo"):
@@ -237,7 +259,9 @@ async def test_k6_12_a_foreign_company_is_refused_whatever_the_body_says(gateway
     assert [tool.company for tool in gateway.registry.stored_tools()] == ["acme"]
 
 
-async def test_p9_1_a_runtime_key_may_list_tools_but_not_change_them(gateway: Any, merchant: Any, runtime: Any, body: Any) -> None:
+async def test_p9_1_a_runtime_key_may_list_tools_but_not_change_them(
+    gateway: Any, merchant: Any, runtime: Any, body: Any
+) -> None:
     """9.1: the key decides."""
     await gateway.tools.put(merchant, "acme", "place_order", body())
     assert [tool.name for tool in await gateway.tools.tools(runtime, "acme")] == ["place_order"]
@@ -251,7 +275,9 @@ async def test_p9_1_a_runtime_key_may_list_tools_but_not_change_them(gateway: An
             await attempt
 
 
-async def test_two_processes_registering_at_once_both_get_a_version(place: Any, gateway: Any, merchant: Any, body: Any) -> None:
+async def test_two_processes_registering_at_once_both_get_a_version(
+    place: Any, gateway: Any, merchant: Any, body: Any
+) -> None:
     """Compare and set: the slower one sees the faster one's version and takes the next."""
     other = place.gateway()
     await other.registry.refresh()

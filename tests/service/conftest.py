@@ -83,6 +83,14 @@ class CountingMerchant:
         seen = self.behave(request)
         return seen if isinstance(seen, Seen) else await seen
 
+    async def reached(self) -> None:
+        """Until a request came; a call that never sends one is a failed test, not a hung one."""
+        for _ in range(10_000):
+            if self.requests:
+                return
+            await asyncio.sleep(0)
+        raise AssertionError("nothing was sent")
+
     @property
     def hits(self) -> int:
         return len(self.requests)
@@ -141,7 +149,13 @@ class World:
     decider: Decider
 
     async def call(self, **fields: Any) -> Answer:
-        request = {"company": "shop1", "conversation": "c1", "tool": "create_order", "arguments": {"sku": "A"}, **fields}
+        request = {
+            "company": "shop1",
+            "conversation": "c1",
+            "tool": "create_order",
+            "arguments": {"sku": "A"},
+            **fields,
+        }
         principal = Principal("rt", Role.RUNTIME, frozenset({request["company"]}), "k1")
         return await self.handle(principal, CallRequest(**request), Trace("req-1"))
 

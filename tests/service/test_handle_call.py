@@ -133,8 +133,7 @@ async def test_k1_12_a_second_sending_waits_for_the_first_on_another_gateway(wor
     world.merchant.behave = slowly
     first = asyncio.ensure_future(world.call(tool_call_id="x1"))
     second = asyncio.ensure_future(world.another_gateway().call(tool_call_id="x1"))
-    while world.merchant.hits == 0:
-        await asyncio.sleep(0)
+    await world.merchant.reached()
     for _ in range(20):
         await asyncio.sleep(0)
     release.set()
@@ -152,8 +151,7 @@ async def test_k1_12_a_wait_that_outlasts_its_deadline_is_in_flight_never_failed
 
     world.merchant.behave = never
     first = asyncio.ensure_future(world.call(tool_call_id="x1"))
-    while world.merchant.hits == 0:
-        await asyncio.sleep(0)
+    await world.merchant.reached()
     with pytest.raises(CallInFlight) as in_flight:
         await world.another_gateway().call(tool_call_id="x1")
     assert in_flight.value.retry_after_s
@@ -171,8 +169,7 @@ async def test_k1_14_what_a_killed_gateway_left_behind_is_unknown_and_never_sent
 
     world.merchant.behave = never
     dying = asyncio.ensure_future(world.call(tool_call_id="n1"))
-    while world.merchant.hits == 0:
-        await asyncio.sleep(0)
+    await world.merchant.reached()
     dying.cancel()
     await asyncio.gather(dying, return_exceptions=True)
     assert await world.sweep.once() == 0

@@ -101,9 +101,7 @@ class MemoryLog:
     def add(self, conversation: bytes, type_: str, effect_id: bytes | None, data: dict[str, Any]) -> None:
         log = self.logged.setdefault(conversation, [])
         shown = effect_id.hex() if effect_id is not None else None
-        log.append(
-            {"seq": len(log) + 1, "type": type_, "at": iso(self.clock.wall_ms()), "effect_id": shown, **data}
-        )
+        log.append({"seq": len(log) + 1, "type": type_, "at": iso(self.clock.wall_ms()), "effect_id": shown, **data})
 
     async def ready(self) -> None:
         self.asked += 1
@@ -115,12 +113,15 @@ class MemoryLog:
 
 @dataclass
 class Merchant:
-    """Numbers its orders. `gates` hold calls of a tool back until set; `faults` are raised instead of working."""
+    """Numbers its orders. `gates` hold calls of a tool back until set; `faults` are raised instead of working.
+    `reached` is set by the first call, `crowded` once `crowd` of them are being worked on."""
 
     hits: list[CallRequest] = field(default_factory=list)
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
     faults: dict[str, Exception] = field(default_factory=dict)
     reached: asyncio.Event = field(default_factory=asyncio.Event)
+    crowded: asyncio.Event = field(default_factory=asyncio.Event)
+    crowd: int = 3
     most_at_once: int = 0
     at_once: int = 0
 
@@ -129,6 +130,8 @@ class Merchant:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         self.reached.set()
+        if self.at_once >= self.crowd:
+            self.crowded.set()
         try:
             if request.tool in self.gates:
                 await self.gates[request.tool].wait()
@@ -190,7 +193,13 @@ class PlayedCalls:
             arguments.canonical,
             0,
         )
-        record = {"print": print_, "effect_id": effect_id, "request": request, "result": None, "at": self._clock.wall_ms()}
+        record = {
+            "print": print_,
+            "effect_id": effect_id,
+            "request": request,
+            "result": None,
+            "at": self._clock.wall_ms(),
+        }
         self.records[key] = record
         digest = identity.conversation_digest(request.company, request.conversation)
         self._log.add(digest, "effect.executing", effect_id, {})
@@ -475,7 +484,7 @@ async def _check_endpoint(url: str) -> None:
         raise AddressRefused("scheme")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_gateway() -> Callable[..., Gateway]:
     return Gateway
 

@@ -20,8 +20,7 @@ async def _hang_up(gateway: Any, task: asyncio.Task[Any]) -> None:
 
 
 async def _finished(gateway: Any) -> None:
-    while gateway.app.calls.in_flight:
-        await asyncio.sleep(0)
+    assert await gateway.app.calls.drain(60)
 
 
 async def test_k8_04_a_call_runs_to_its_end_and_is_recorded_though_its_client_is_gone(gateway: Any) -> None:
@@ -68,8 +67,7 @@ async def test_k8_04_a_whole_batch_runs_on_its_waiting_calls_too(make_gateway: A
     ]
     await _hang_up(gateway, asyncio.create_task(gateway.post("/v1/calls/batch", {"calls": calls})))
     gate.set()
-    while len(gateway.merchant.hits) < 6 or gateway.app.calls.in_flight:
-        await asyncio.sleep(0)
+    await _finished(gateway)
     again = await gateway.post("/v1/calls/batch", {"calls": calls})
     assert [entry["decision"] for entry in again.json()["answers"]] == ["replay"] * 6
     assert len(gateway.merchant.hits) == 6
@@ -98,10 +96,16 @@ async def test_k8_04_holds_under_both_servers_over_a_real_socket(gateway: Any, h
     config.load()
     server.lifespan = config.lifespan_class(config)
     await server.lifespan.startup()
-    loop = asyncio.get_running_loop()
-    state = server.server_state
+    cut = asyncio.Event()
+
+    class Watched(config.http_protocol_class):  # type: ignore[name-defined,misc]
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            cut.set()
+
+    loop, state = asyncio.get_running_loop(), server.server_state
     listening = await loop.create_server(
-        lambda: config.http_protocol_class(config=config, server_state=state, app_state={}), "127.0.0.1", 0
+        lambda: Watched(config=config, server_state=state, app_state={}), "127.0.0.1", 0
     )
     port = listening.sockets[0].getsockname()[1]
     body = json.dumps(
@@ -113,8 +117,7 @@ async def test_k8_04_holds_under_both_servers_over_a_real_socket(gateway: Any, h
         writer.write(head % len(body) + body)
         await gateway.merchant.reached.wait()
         writer.transport.abort()
-        while state.connections:
-            await asyncio.sleep(0)
+        await cut.wait()
         gate.set()
         await _finished(gateway)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -128,3 +131,15 @@ async def test_k8_04_holds_under_both_servers_over_a_real_socket(gateway: Any, h
         listening.close()
         await listening.wait_closed()
         await server.lifespan.shutdown()
+
+
+async def test_k8_04_a_stop_can_wait_for_calls_whose_clients_are_gone(gateway: Any) -> None:
+    """5.3: the server's own tasks end with the connection; these do not, and a graceful stop waits for them."""
+    assert await gateway.app.calls.drain(0)
+    gateway.merchant.gates["place_order"] = gate = asyncio.Event()
+    await _hang_up(gateway, asyncio.create_task(gateway.call()))
+    assert not await gateway.app.calls.drain(0)
+    waiting = asyncio.create_task(gateway.app.calls.drain(60))
+    gate.set()
+    assert await waiting
+    assert (await gateway.call()).json()["decision"] == "replay"

@@ -109,7 +109,11 @@ def test_the_list_of_protected_paths_is_whole(gateway: Any) -> None:
 
 
 FOREIGN = [
-    ("POST", "/v1/calls", {"company": "globex", "conversation": "c", "tool": "t", "arguments": {}, "tool_call_id": "a"}),
+    (
+        "POST",
+        "/v1/calls",
+        {"company": "globex", "conversation": "c", "tool": "t", "arguments": {}, "tool_call_id": "a"},
+    ),
     ("GET", "/v1/calls?company=globex&conversation=c&tool_call_id=a", None),
     ("GET", "/v1/calls?company=globex&status=indeterminate", None),
     ("GET", "/v1/events?company=globex&conversation=c", None),
@@ -185,9 +189,9 @@ async def test_k8_06_a_forwarded_address_counts_for_nothing(gateway: Any) -> Non
         assert (await gateway.call(headers=headers, key=None)).status == 401
     grown = gateway.series()
     assert not any("10.0.0.1" in name or "1.2.3.4" in name for name in grown)
-    assert {name for name in grown if "401" not in name and "unauthenticated" not in name and "replay" not in name} == set(
-        before
-    )
+    assert {
+        name for name in grown if "401" not in name and "unauthenticated" not in name and "replay" not in name
+    } == set(before)
     assert not any("forwarded" in str(trace) for trace in gateway.calls.traces)
 
 

@@ -168,7 +168,7 @@ async def test_a_method_that_a_path_lacks_is_a_405_that_names_those_it_has(gatew
         for method in set(METHODS) - offered:
             answer = await gateway.ask(method, path.replace("{", "").replace("}", ""))
             assert answer.status == 405, (method, path)
-            assert answer.problem["code"] == "method_not_allowed"
+            assert method == "HEAD" or answer.problem["code"] == "method_not_allowed"
             assert set(answer.headers["allow"].split(", ")) == offered
 
 

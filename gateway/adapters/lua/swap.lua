@@ -31,9 +31,10 @@ if unchanged then
     end
   end
 end
+-- Only counted here, cleared below: once a script has written anything, Redis lets it go on though memory is
+-- full, and a claim that a full Redis took in is one whose outcome it may have no room for.
 local function live()
-  redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
-  return redis.call('ZCARD', KEYS[1])
+  return redis.call('ZCOUNT', KEYS[1], '(' .. now, '+inf')
 end
 if unchanged and limit ~= '' and live() >= tonumber(limit) then
   unchanged = false
@@ -56,7 +57,7 @@ if not unchanged then
       end
     end
   end
-  local answer = {0, now, redis.call('ZCOUNT', KEYS[1], '(' .. now, '+inf')}
+  local answer = {0, now, live()}
   for i = 1, #KEYS - 4 do
     answer[#answer + 1] = found[i] or ''
   end
@@ -82,6 +83,9 @@ for i = 5, #KEYS do
   elseif action == 'd' then
     redis.call('DEL', KEYS[i])
   end
+end
+if limit ~= '' then
+  redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 end
 for i = 0, operations - 1 do
   local from = 6 + i * 4

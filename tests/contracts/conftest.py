@@ -1,0 +1,249 @@
+"""One bench over two ledgers: `memory` (fakeredis) and a real redis-server on a Unix socket."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gateway.adapters.ledger_keys import Bucket
+from gateway.adapters.redis_commands import Commands
+from gateway.adapters.redis_ledger import RedisLedger
+from gateway.adapters.redis_urls import LedgerUrl, open_client, parse_ledger_url
+from gateway.core import identity
+from gateway.core.identity import Kind, Place, Scope
+from gateway.core.record import Effect, Fault, Mode, Outcome, Status
+from gateway.core.requests import Claim, Lose, OnRepeat, Release, Resolve, Settle, Terms
+from gateway.service.deciding import Decider
+
+DAY_MS = 86_400_000
+ORDER = {"sku": "A", "qty": 1}
+SUCCESS = Outcome(Status.SUCCEEDED, b'"MO-1"')
+FAILURE = Outcome(Status.FAILED, fault=Fault("merchant_refused", "No."))
+
+
+class Counted:
+    """Counts what goes over the wire, and may drop what comes back."""
+
+    def __init__(self, commands: Commands) -> None:
+        self._commands = commands
+        self.sent: list[tuple[Any, ...]] = []
+
+    async def do(self, *args: Any) -> Any:
+        self.sent.append(args)
+        return await self._commands.do(*args)
+
+
+class Bench:
+    """The real decider over a real ledger, and short words for what a call and its holder do."""
+
+    def __init__(self, commands: Commands, kind: str) -> None:
+        self.kind = kind
+        self.wire = Counted(commands)
+        self.ledger = RedisLedger(self.wire)  # type: ignore[arg-type]
+        self.decider = Decider(self.ledger)
+        self._tokens = itertools.count(1)
+
+    def ask(
+        self,
+        call: str | None = "call_1",
+        arguments: Any = ORDER,
+        *,
+        tool: str = "place_order",
+        company: str = "acme",
+        conversation: str = "c-1",
+        turn: str | None = None,
+        step: int | None = None,
+        attempt: int | None = None,
+        scope: Scope = Scope.AUTO,
+        kind: Kind = Kind.TOOL_CALL,
+        mode: Mode = Mode.AT_MOST_ONCE,
+        on_repeat: OnRepeat = OnRepeat.HOLD,
+        lease_ms: int = 60_000,
+        window_ms: int = 60_000,
+        keep_ms: int = 30 * DAY_MS,
+        version: int = 1,
+        endpoint: str = "https://shop.example/tools",
+        token: bytes | None = None,
+        **more: Any,
+    ) -> Claim:
+        read = identity.read_arguments(arguments)
+        return Claim(
+            company=company,
+            conversation=conversation,
+            tool_call_id=call,
+            kind=kind,
+            target=tool,
+            arguments=read,
+            fingerprint=identity.fingerprint(kind, tool, read.canonical),
+            place=Place(turn, step, attempt),
+            scope=scope,
+            terms=Terms(mode, on_repeat, lease_ms, version, endpoint, window_ms, keep_ms),
+            token=token or b"token-%010d" % next(self._tokens),
+            **more,
+        )
+
+    async def claim(self, *args: Any, **more: Any) -> Any:
+        """The decision on a call made as `ask` makes it."""
+        decision, _ = await self.decider.claim(self.ask(*args, **more))
+        return decision
+
+    async def again(self, request: Claim) -> Any:
+        decision, _ = await self.decider.claim(request)
+        return decision
+
+    async def settle(
+        self, effect: Effect, outcome: Outcome = SUCCESS, *, token: bytes | None = None, keep_ms: int = 30 * DAY_MS
+    ) -> Any:
+        return await self._end(Settle(effect.effect_id, token or effect.tokens[-1], outcome, keep_ms), effect)
+
+    async def release(self, effect: Effect, *, token: bytes | None = None) -> Any:
+        return await self._end(Release(effect.effect_id, token or effect.tokens[-1], "not sent", 30 * DAY_MS), effect)
+
+    async def lose(self, effect: Effect, *, token: bytes | None = None) -> Any:
+        return await self._end(Lose(effect.effect_id, token or effect.tokens[-1], "timeout"), effect)
+
+    async def lapse(self, effect: Effect) -> Any:
+        return await self._end(Lose(effect.effect_id, None, "lease lapsed"), effect)
+
+    async def resolve(self, effect: Effect, outcome: Outcome | None) -> Any:
+        return await self._end(Resolve(effect.effect_id, outcome, "ops", "seen in the shop", 30 * DAY_MS), effect)
+
+    async def run(self, *args: Any, outcome: Outcome = SUCCESS, **more: Any) -> Effect:
+        """A call that is granted and settled."""
+        granted = await self.claim(*args, **more)
+        assert type(granted).__name__ == "Granted", granted
+        settled = await self.settle(granted.effect, outcome, keep_ms=more.get("keep_ms", 30 * DAY_MS))
+        return settled.effect
+
+    async def lost(self, *args: Any, **more: Any) -> Effect:
+        """A call that is granted and whose outcome stays unknown."""
+        granted = await self.claim(*args, **more)
+        assert type(granted).__name__ == "Granted", granted
+        return (await self.lose(granted.effect)).effect
+
+    def conversation(self) -> bytes:
+        return identity.conversation_digest("acme", "c-1")
+
+    def ending(self, effect: Effect) -> Settle:
+        return Settle(effect.effect_id, effect.tokens[-1], SUCCESS, 30 * DAY_MS)
+
+    def releasing(self, effect: Effect) -> Release:
+        return Release(effect.effect_id, effect.tokens[-1], "not sent", 30 * DAY_MS)
+
+    def losing(self, effect: Effect) -> Lose:
+        return Lose(effect.effect_id, effect.tokens[-1], "timeout")
+
+    async def record(self, effect: Effect) -> Effect | None:
+        view = await self.ledger.read(
+            self.ask(company=effect.company, conversation=effect.conversation).where([effect.effect_id])
+        )
+        return view.effects[effect.effect_id]
+
+    async def types(self, company: str = "acme", conversation: str = "c-1") -> list[str]:
+        """The types of the conversation's events, in order."""
+        digest = identity.conversation_digest(company, conversation)
+        return [logged.event.type for logged in await self.ledger.events(digest, 0, 10_000)]
+
+    async def ttls(self) -> dict[str, list[int]]:
+        """What is left of every key's life in ms (-1: it has no end), by the letter of its kind."""
+        found: dict[str, list[int]] = {}
+        for key in await self.wire.do("KEYS", "*"):
+            found.setdefault(chr(key[8]), []).append(await self.wire.do("PTTL", key))
+        return found
+
+    async def _end(self, request: Any, effect: Effect) -> Any:
+        decision, _ = await self.decider.end(request, effect)
+        return decision
+
+
+class MovableTime:
+    """Stands in for the time module inside fakeredis."""
+
+    def __init__(self) -> None:
+        self._ahead = 0.0
+
+    def time(self) -> float:
+        return time.time() + self._ahead
+
+    def advance(self, ms: int) -> None:
+        self._ahead += ms / 1000
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+
+@pytest.fixture(scope="session")
+def redis_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A redis-server of this test process alone; it keeps nothing on disk."""
+    program = shutil.which("redis-server") or shutil.which("valkey-server")
+    if program is None:
+        pytest.skip("no redis-server or valkey-server on PATH")
+    folder = tmp_path_factory.mktemp("redis")
+    socket = folder / "s"
+    options = ["--port", "0", "--unixsocket", str(socket), "--save", "", "--appendonly", "no", "--dir", str(folder)]
+    server = subprocess.Popen([program, *options], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        for line in server.stdout:
+            if "ready to accept connections" in line.lower():
+                break
+        else:
+            pytest.fail("redis-server did not start")
+        yield socket
+    finally:
+        server.terminate()
+        server.communicate(timeout=20)
+
+
+@pytest.fixture
+def memory_time(monkeypatch: pytest.MonkeyPatch) -> MovableTime:
+    """The clock of the `memory` ledger, for tests in which time passes."""
+    clock = MovableTime()
+    for module in ("_helpers", "_socket._base", "commands_mixins.server_mixin"):
+        monkeypatch.setattr(f"fakeredis.{module}.time", clock)
+    return clock
+
+
+@pytest.fixture
+async def memory_bench(memory_time: MovableTime) -> AsyncIterator[Bench]:
+    client = open_client(parse_ledger_url("memory"))
+    commands = Commands(client)
+    yield Bench(commands, "memory")
+    await commands.close()
+    await client.aclose()
+
+
+@pytest.fixture
+async def redis_bench(redis_socket: Path) -> AsyncIterator[Bench]:
+    client = open_client(LedgerUrl.for_socket(redis_socket))
+    commands = Commands(client)
+    await commands.do("FLUSHALL")
+    yield Bench(commands, "redis")
+    await commands.close()
+    await client.aclose()
+
+
+@pytest.fixture(params=["memory", "redis"])
+def bench(request: pytest.FixtureRequest) -> Bench:
+    """Each test over both ledgers."""
+    found: Bench = request.getfixturevalue(f"{request.param}_bench")
+    return found
+
+
+@pytest.fixture
+def bucket() -> Bucket:
+    """The keys of the bench's usual conversation."""
+    return Bucket.of(identity.conversation_digest("acme", "c-1"))
+
+
+@pytest.fixture
+def outcomes() -> SimpleNamespace:
+    return SimpleNamespace(success=SUCCESS, failure=FAILURE)

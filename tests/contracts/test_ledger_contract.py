@@ -1,0 +1,620 @@
+"""What every ledger promises, over `memory` and a real Redis (promises 4.10, 4.13, 4.15)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import hiredis
+import msgspec
+import pytest
+from redis.cluster import key_slot
+from redis.exceptions import ResponseError
+
+from gateway.adapters import ledger_codec, redis_ledger
+from gateway.adapters.ledger_codec import UnknownFormat
+from gateway.adapters.redis_commands import Commands
+from gateway.adapters.redis_ledger import RedisLedger
+from gateway.adapters.redis_urls import LedgerUrl, open_client
+from gateway.core import decisions as d
+from gateway.core import granting, identity
+from gateway.core.conversation import CallSlot, Event, PrintSlot, View, Where, Writes, assumed_empty
+from gateway.core.errors import LedgerUnavailable
+from gateway.core.record import FORMAT, Status
+from gateway.core.requests import OnRepeat
+from gateway.service.deciding import Decider
+
+DAY_MS = 86_400_000
+MONTH_MS = 30 * DAY_MS
+
+
+def everything(bench, effect):
+    """A place that reads every kind of name of this effect's conversation."""
+    asked = bench.ask(effect.tool_call_id, turn="t-1", attempt=1)
+    return replace(asked.where([effect.effect_id]), slots=effect.slots)
+
+
+# --- compare and swap ----------------------------------------------------------------------------------------
+
+
+async def test_p4_15_an_empty_ledger_reads_as_empty_with_its_time(bench):
+    """4.15"""
+    where = bench.ask(turn="t-1").where()
+    view = await bench.ledger.read(where)
+    assert view.now_ms > 1_700_000_000_000
+    assert (view.identical, view.highest_attempt, view.live) == (PrintSlot(), 0, 0)
+    assert view.effects == {where.effects[0]: None}
+    assert view.slots == {where.slots[0]: CallSlot()}
+    assert set(view.versions.values()) == {b""}
+
+
+CHANGES = {
+    "the slot of an id": lambda view, effect: Writes(
+        slots={effect.slots[0]: view.slots[effect.slots[0]].marked(effect.effect_id, open=False)}, keep_ms=DAY_MS
+    ),
+    "the identical effects": lambda view, effect: Writes(identical=view.identical.with_known(effect), keep_ms=DAY_MS),
+    "the turn's attempt": lambda view, effect: Writes(attempt_seen=7, keep_ms=DAY_MS),
+    "a record": lambda view, effect: Writes(
+        effects={effect.effect_id: msgspec.structs.replace(effect, lease_ms=1)}, keep_ms=DAY_MS
+    ),
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES)
+async def test_p4_15_a_swap_holds_only_if_every_value_that_was_read_still_does(bench, changed):
+    """4.15: each name on its own spoils it, and then nothing at all is written."""
+    effect = (await bench.claim("call_1", turn="t-1", attempt=1)).effect
+    where = everything(bench, effect)
+    seen = await bench.ledger.read(where)
+    other = await bench.ledger.swap(where, seen, CHANGES[changed](seen, effect))
+    assert other.applied
+
+    ours = Writes(
+        effects={effect.effect_id: None},
+        slots={effect.slots[0]: CallSlot()},
+        identical=PrintSlot(),
+        attempt_seen=9,
+        events=(Event("effect.released", effect.effect_id),),
+        keep_ms=DAY_MS,
+    )
+    refused = await bench.ledger.swap(where, seen, ours)
+    assert not refused.applied
+    stands = await bench.ledger.read(where)
+    assert stands.effects[effect.effect_id] is not None
+    assert stands.highest_attempt in (0, 7)
+    assert replace(refused.view, now_ms=0) == replace(stands, now_ms=0)
+    assert "effect.released" not in await bench.types()
+    assert (await bench.ledger.swap(where, refused.view, ours)).applied
+
+
+@pytest.mark.parametrize("changed", CHANGES)
+async def test_p4_15_what_the_decision_did_not_read_does_not_spoil_it(bench, changed):
+    """4.15"""
+    effect = (await bench.claim("call_1", turn="t-1", attempt=1)).effect
+    where = everything(bench, effect)
+    seen = await bench.ledger.read(where)
+    assert (await bench.ledger.swap(where, seen, CHANGES[changed](seen, effect))).applied
+    elsewhere = bench.ask("call_2", {"sku": "B"}).where()
+    written = Writes(slots={elsewhere.slots[0]: seen.slots[effect.slots[0]]}, keep_ms=DAY_MS)
+    assert (await bench.ledger.swap(elsewhere, assumed_empty(elsewhere), written)).applied
+
+
+async def test_p4_15_what_a_swap_returns_is_what_a_read_finds(bench):
+    """4.15: the next decision may go on from either."""
+    asked = bench.ask("call_1", turn="t-1", attempt=3)
+    decision, view = await bench.decider.claim(asked)
+    read = await bench.ledger.read(asked.where())
+    assert replace(read, now_ms=0, live=0) == replace(view, now_ms=0, live=0)
+    assert read.live == 1
+    assert read.effects[decision.effect.effect_id] == decision.effect
+
+
+async def test_p4_15_a_name_that_was_never_read_is_taken_to_be_absent(bench):
+    """4.15: a first try, sent unseen, is spoilt by anything that is already there."""
+    effect = (await bench.claim("call_1", turn="t-1", attempt=2)).effect
+    for where in (
+        Where(identity.conversation_digest("acme", "c-1"), b"another print", slots=effect.slots),
+        Where(identity.conversation_digest("acme", "c-1"), effect.fingerprint),
+        Where(identity.conversation_digest("acme", "c-1"), b"another print", effects=(effect.effect_id,)),
+        Where(identity.conversation_digest("acme", "c-1"), b"another print", turn="t-1"),
+    ):
+        assert not (await bench.ledger.swap(where, assumed_empty(where), Writes(events=(Event("x"),)))).applied
+    assert "x" not in await bench.types()
+
+
+async def test_p4_15_a_look_at_an_id_brings_the_records_it_names(bench):
+    """4.15, 4.10"""
+    effects = [
+        await bench.run("call_1", {"sku": sku}, turn=turn) for sku, turn in (("A", "t-1"), ("B", "t-2"), ("C", "t-3"))
+    ]
+    where = Where(identity.conversation_digest("acme", "c-1"), b"none of these", slots=effects[0].slots)
+    view = await bench.ledger.read(where)
+    assert [view.effects[e.effect_id] for e in effects] == effects
+
+
+# --- how long things stay ------------------------------------------------------------------------------------
+
+
+def unending(ttls, kinds="eipl"):
+    return {kind: all(left == -1 for left in ttls.get(kind, [])) and bool(ttls.get(kind)) for kind in kinds}
+
+
+def lasting(ttls, keep_ms):
+    """Every key ends, and none before the retention time counted from now (give or take a minute)."""
+    return all(keep_ms - 60_000 < left <= keep_ms + 60_000 for lefts in ttls.values() for left in lefts)
+
+
+async def test_k4_08_what_runs_or_is_unknown_never_expires_nor_do_the_ids_that_name_it(bench):
+    """4.13"""
+    effect = (await bench.claim("call_1", lease_ms=5_000)).effect
+    await bench.claim("call_1", turn="t-1")  # an alias, or the same id: it waits
+    assert set(unending(await bench.ttls()).values()) == {True}
+    await bench.lose(effect)
+    assert set(unending(await bench.ttls()).values()) == {True}
+
+
+@pytest.mark.parametrize("how", ["settled", "failed", "resolved", "settled late"])
+async def test_k4_08_a_settled_record_keeps_its_full_retention_from_settlement(bench, outcomes, how):
+    """4.13: not what was left of a lease, and its id's slot and its repeat entry with it."""
+    effect = (await bench.claim("call_1", lease_ms=1_000)).effect
+    if how in ("resolved", "settled late"):
+        await bench.lose(effect)
+    if how == "resolved":
+        await bench.resolve(effect, outcomes.success)
+    else:
+        await bench.settle(effect, outcomes.failure if how == "failed" else outcomes.success)
+    ttls = await bench.ttls()
+    assert set(ttls) == set("eiplv")
+    assert lasting(ttls, MONTH_MS)
+
+
+async def test_k4_08_a_later_alias_lives_on_without_prolonging_the_record(memory_bench, memory_time):
+    """4.13"""
+    await memory_bench.run("call_1", on_repeat=OnRepeat.REPLAY)
+    memory_time.advance(10 * DAY_MS)
+    replay = await memory_bench.claim("call_2", turn=None, on_repeat=OnRepeat.REPLAY, window_ms=20 * DAY_MS)
+    assert isinstance(replay, d.Replay)
+    assert len(replay.effect.slots) == 2
+    ttls = await memory_bench.ttls()
+    assert ttls["e"] == [pytest.approx(20 * DAY_MS, abs=60_000)]
+    assert min(ttls["i"]) >= 20 * DAY_MS - 60_000
+
+
+async def test_k4_08_aliases_of_a_running_effect_end_with_it(bench):
+    """4.13: each of its ids, not only the one that settles it."""
+    effect = (await bench.claim("call_1", turn="t-1", attempt=1)).effect
+    assert isinstance(await bench.claim("call_2", turn="t-1", attempt=2), d.Wait)
+    assert (await bench.ttls())["i"] == [-1, -1]
+    await bench.settle(effect)
+    assert lasting(await bench.ttls(), MONTH_MS)
+
+
+async def test_k4_08_a_held_call_ends_with_the_retention_until_it_runs(bench):
+    """4.13: and all ids that joined it stay while it runs."""
+    first = await bench.run("call_1")
+    assert isinstance(await bench.claim("call_2"), d.Blocked)
+    assert isinstance(await bench.claim("call_3"), d.Blocked)
+    assert lasting(await bench.ttls(), MONTH_MS)
+    granted = await bench.claim("call_3", on_repeat=OnRepeat.RUN)
+    assert isinstance(granted, d.Granted)
+    assert granted.effect.effect_id != first.effect_id
+    ttls = await bench.ttls()
+    assert sorted(left == -1 for left in ttls["i"]) == [False, True, True]
+    await bench.settle(granted.effect)
+    assert lasting(await bench.ttls(), MONTH_MS)
+
+
+async def test_k4_08_those_that_join_a_held_call_do_not_prolong_it(memory_bench, memory_time):
+    """4.13"""
+    await memory_bench.run("call_1")
+    await memory_bench.claim("call_2")
+    memory_time.advance(10 * DAY_MS)
+    joined = await memory_bench.claim("call_3")
+    assert isinstance(joined, d.Blocked)
+    assert len(joined.effect.slots) == 2
+    assert (await memory_bench.ttls())["e"] == [pytest.approx(20 * DAY_MS, abs=60_000)] * 2
+
+
+async def test_k4_08_a_release_leaves_nothing_but_its_lines_in_the_log(bench):
+    """4.13, 7.6: the log is not gone with the effect."""
+    await bench.release((await bench.claim("call_1")).effect)
+    assert set(await bench.ttls()) == {"v"}
+    assert lasting(await bench.ttls(), MONTH_MS)
+    assert (await bench.types())[-1] == "effect.released"
+
+
+async def test_k4_08_a_release_beside_settled_calls_leaves_no_key_without_an_end(bench):
+    """4.13: under one id and one print, in several turns."""
+    await bench.run("call_1", turn="t-1")
+    granted = await bench.claim("call_1", turn="t-2", on_repeat=OnRepeat.RUN)
+    await bench.release(granted.effect)
+    ttls = await bench.ttls()
+    assert {kind: len(lefts) for kind, lefts in ttls.items()} == {"e": 1, "i": 1, "p": 1, "l": 1, "v": 1}
+    assert lasting(ttls, MONTH_MS)
+
+
+async def test_k4_08_after_a_thousand_settled_calls_no_key_is_without_an_end(bench):
+    """4.13: in ten conversations, with repeats, failures, releases and lost ones that were settled."""
+
+    async def one(number):
+        place = {"conversation": f"c-{number % 10}", "turn": f"t-{number % 7}"}
+        granted = await bench.claim(f"call_{number}", {"n": number % 60}, on_repeat=OnRepeat.RUN, **place)
+        if number % 5 == 1:
+            await bench.lose(granted.effect)
+        if number % 11 == 2:
+            await bench.release(granted.effect)
+        else:
+            await bench.settle(granted.effect)
+
+    for start in range(0, 1_000, 50):
+        await asyncio.gather(*(one(number) for number in range(start, start + 50)))
+    ttls = await bench.ttls()
+    assert len(ttls["e"]) > 900
+    assert not {"D", "U"} & set(ttls)
+    assert min(left for lefts in ttls.values() for left in lefts) > MONTH_MS - 600_000
+
+
+async def test_p4_13_when_the_retention_is_over_the_call_is_new(memory_bench, memory_time):
+    """4.13"""
+    first = await memory_bench.run("call_1", keep_ms=DAY_MS)
+    memory_time.advance(DAY_MS - 5_000)
+    assert isinstance(await memory_bench.claim("call_1", keep_ms=DAY_MS), d.Replay)
+    memory_time.advance(10_000)
+    again = await memory_bench.claim("call_1", keep_ms=DAY_MS)
+    assert isinstance(again, d.Granted)
+    assert again.effect.effect_id == first.effect_id
+    assert await memory_bench.ledger.events(identity.conversation_digest("acme", "c-1"), 0, 9) != []
+
+
+async def test_p4_13_an_unknown_outcome_outlives_every_retention(memory_bench, memory_time):
+    """4.13"""
+    await memory_bench.lost("call_1", keep_ms=DAY_MS)
+    memory_time.advance(400 * DAY_MS)
+    replay = await memory_bench.claim("call_1", keep_ms=DAY_MS)
+    assert isinstance(replay, d.Replay)
+    assert replay.effect.status is Status.INDETERMINATE
+
+
+async def test_writes_that_need_a_life_must_say_it(memory_bench):
+    effect = await memory_bench.run("call_1")
+    where = everything(memory_bench, effect)
+    view = await memory_bench.ledger.read(where)
+    with pytest.raises(ValueError, match="how long"):
+        await memory_bench.ledger.swap(where, view, Writes(identical=view.identical))
+
+
+# --- the bound on live effects -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def three_at_most(monkeypatch):
+    monkeypatch.setattr(granting, "MAX_LIVE", 3)
+    monkeypatch.setattr(redis_ledger, "MAX_LIVE", 3)
+
+
+async def test_p4_13_a_conversation_holds_so_many_live_effects_and_no_more(bench, three_at_most):
+    """4.13: those that are settled count, what they are asked again replays, others have their own bound."""
+    for number in range(3):
+        await bench.run(f"call_{number}", {"n": number})
+    full = await bench.claim("call_3", {"n": 3})
+    assert isinstance(full, d.Refused)
+    assert full.code == "conversation_full"
+    assert isinstance(await bench.claim("call_1", {"n": 1}), d.Replay)
+    held = await bench.claim("call_4", {"n": 1})
+    assert isinstance(held, d.Refused)
+    assert isinstance(await bench.claim("call_3", {"n": 3}, conversation="c-2"), d.Granted)
+
+
+async def test_p4_13_what_is_released_makes_room(bench, three_at_most):
+    """4.13"""
+    granted = [await bench.claim(f"call_{number}", {"n": number}) for number in range(3)]
+    assert isinstance(await bench.claim("call_3", {"n": 3}), d.Refused)
+    await bench.release(granted[1].effect)
+    assert isinstance(await bench.claim("call_3", {"n": 3}), d.Granted)
+    assert isinstance(await bench.claim("call_4", {"n": 4}), d.Refused)
+
+
+async def test_p4_13_what_the_retention_ended_makes_room(memory_bench, memory_time, three_at_most):
+    """4.13"""
+    for number in range(3):
+        await memory_bench.run(f"call_{number}", {"n": number}, keep_ms=DAY_MS)
+    memory_time.advance(DAY_MS + 1_000)
+    assert isinstance(await memory_bench.claim("call_3", {"n": 3}), d.Granted)
+
+
+async def test_p4_13_the_bound_holds_against_many_at_once(bench, three_at_most):
+    """4.13"""
+    decisions = await asyncio.gather(*(bench.claim(f"call_{number}", {"n": number}) for number in range(12)))
+    assert sum(isinstance(decision, d.Granted) for decision in decisions) == 3
+    assert sum(isinstance(decision, d.Refused) for decision in decisions) == 9
+
+
+# --- events --------------------------------------------------------------------------------------------------
+
+
+async def test_p7_6_events_are_numbered_from_one_in_the_order_they_happened(bench):
+    """7.6"""
+    conversation = identity.conversation_digest("acme", "c-1")
+    effect = await bench.run("call_1")
+    await bench.ledger.append(conversation, [Event("tool.registered", None, {"a": 1, "b": None}), Event("x")], DAY_MS)
+    await bench.release((await bench.claim("call_2", {"sku": "B"})).effect)
+    logged = await bench.ledger.events(conversation, 0, 100)
+    assert [line.seq for line in logged] == list(range(1, len(logged) + 1))
+    assert [line.event.type for line in logged] == [
+        *("effect.proposed", "effect.allowed", "effect.executing", "effect.succeeded", "tool.registered", "x"),
+        *("effect.proposed", "effect.allowed", "effect.executing", "effect.released"),
+    ]
+    assert [line.at_ms for line in logged] == sorted(line.at_ms for line in logged)
+    assert logged[3].event.effect_id == effect.effect_id
+    assert logged[4].event.data == {"a": 1}
+
+
+async def test_p7_6_events_are_read_a_page_at_a_time(bench):
+    """7.6"""
+    conversation = identity.conversation_digest("acme", "c-1")
+    await bench.ledger.append(conversation, [Event(f"e{number}") for number in range(7)], DAY_MS)
+    pages, after = [], 0
+    while page := await bench.ledger.events(conversation, after, 3):
+        pages.append([line.event.type for line in page])
+        after = page[-1].seq
+    assert pages == [["e0", "e1", "e2"], ["e3", "e4", "e5"], ["e6"]]
+    assert await bench.ledger.events(identity.conversation_digest("acme", "c-2"), 0, 9) == []
+
+
+async def test_p7_6_the_log_lives_as_long_as_the_longest_lived_effect(bench):
+    """7.6, 4.13"""
+    conversation = identity.conversation_digest("acme", "c-1")
+    await bench.ledger.append(conversation, [Event("x")], DAY_MS)
+    assert lasting({"v": (await bench.ttls())["v"]}, DAY_MS)
+    effect = (await bench.claim("call_1")).effect
+    await bench.ledger.append(conversation, [Event("x")], DAY_MS)
+    assert (await bench.ttls())["v"] == [-1]
+    await bench.settle(effect)
+    assert lasting({"v": (await bench.ttls())["v"]}, MONTH_MS)
+
+
+# --- indexes -------------------------------------------------------------------------------------------------
+
+
+async def test_p4_5_leases_that_lapsed_are_found_whatever_conversation_they_are_in(bench):
+    """4.5"""
+    lapsed = [(await bench.claim("call_1", conversation=f"c-{n}", lease_ms=0)).effect for n in range(5)]
+    await bench.claim("call_1", conversation="c-5")
+    await bench.run("call_1", conversation="c-6", lease_ms=0)
+    found = await bench.ledger.due(100)
+    assert {e.effect_id for e in found} == {e.effect_id for e in lapsed}
+    assert len(await bench.ledger.due(2)) == 2
+    for effect in found:
+        await bench.lapse(effect)
+    assert await bench.ledger.due(100) == []
+
+
+async def test_p4_5_a_lease_taken_anew_is_due_by_its_own_time(bench):
+    """4.5, 4.6"""
+    first = await bench.claim("call_1", mode="safe_to_retry", lease_ms=0)
+    await bench.lapse(first.effect)
+    assert isinstance(await bench.claim("call_1", mode="safe_to_retry"), d.Granted)
+    assert await bench.ledger.due(10) == []
+
+
+async def test_p4_15_unknown_outcomes_are_listed_by_company_a_page_at_a_time(bench, outcomes):
+    """4.15, 9.1"""
+    lost = [await bench.lost("call_1", conversation=f"c-{n}") for n in range(4)]
+    lost += [await bench.lost(f"lost_{n}", {"n": n}) for n in range(3)]
+    other = await bench.lost("call_1", company="other")
+    await bench.run("call_9", {"n": 9})
+    whole = await bench.ledger.unknown("acme", None, 100)
+    assert {e.effect_id for e in whole.effects} == {e.effect_id for e in lost}
+    assert whole.cursor is None
+    paged, cursor = [], None
+    while True:
+        page = await bench.ledger.unknown("acme", cursor, 2)
+        assert len(page.effects) <= 2
+        paged += page.effects
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert [e.effect_id for e in paged] == [e.effect_id for e in whole.effects]
+    assert [e.effect_id for e in (await bench.ledger.unknown("other", None, 9)).effects] == [other.effect_id]
+    for effect in lost:
+        await bench.resolve(effect, outcomes.success)
+    assert (await bench.ledger.unknown("acme", None, 9)).effects == ()
+
+
+async def test_a_ledger_that_can_write_is_ready(bench):
+    await bench.ledger.ready()
+
+
+# --- what is not a record ------------------------------------------------------------------------------------
+
+
+async def test_k4_09_a_forgotten_script_is_sent_again_and_nothing_is_skipped(bench):
+    """4.15"""
+    await bench.run("call_1")
+    await bench.wire.do("SCRIPT", "FLUSH")
+    assert isinstance(await bench.claim("call_1"), d.Replay)
+    await bench.wire.do("SCRIPT", "FLUSH")
+    assert isinstance(await bench.claim("call_2", {"sku": "B"}), d.Granted)
+    await bench.wire.do("SCRIPT", "FLUSH")
+    assert await bench.ledger.due(9) == []
+
+
+@pytest.fixture
+async def refusing(tmp_path_factory):
+    """A server that answers one error to everything; `say` sets it."""
+    path = tmp_path_factory.mktemp("stub") / "s"
+    said = []
+
+    async def serve(reader, writer):
+        parser = hiredis.Reader()
+        while data := await reader.read(65_536):
+            parser.feed(data)
+            while parser.gets():
+                writer.write(said[-1])
+        writer.close()
+
+    server = await asyncio.start_unix_server(serve, path)
+    client = open_client(LedgerUrl.for_socket(path))
+    commands = Commands(client)
+    yield said, RedisLedger(commands)
+    await commands.close()
+    await client.aclose()
+    server.close()
+    await server.wait_closed()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        b"-LOADING Redis is loading the dataset in memory\r\n",
+        b"-READONLY You can't write against a read only replica.\r\n",
+        b"-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n",
+        b"-CLUSTERDOWN The cluster is down\r\n",
+        b"-MISCONF Errors writing to the AOF file\r\n",
+        b"-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+        b"-NOREPLICAS Not enough good replicas to write.\r\n",
+        b"-BUSY Redis is busy running a script.\r\n",
+        b"-NOAUTH Authentication required.\r\n",
+        b"-NOPERM this user has no permissions to run the 'evalsha' command\r\n",
+        b"-ERR anything else\r\n",
+        b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+        b"*1\r\n-LOADING inside an array\r\n",
+    ],
+    ids=lambda error: error.split()[0].decode().strip("-*") + ("" if error[:1] == b"-" else " nested"),
+)
+async def test_k4_11_an_error_never_reads_as_no_record(redis_bench, refusing, error):
+    """4.11: whatever Redis answers instead of a record, nobody is told that there is none."""
+    said, ledger = refusing
+    said.append(error)
+    asked = redis_bench.ask()
+    effect = (await redis_bench.claim("call_1")).effect
+    conversation = identity.conversation_digest("acme", "c-1")
+    for attempted in (
+        ledger.read(asked.where()),
+        ledger.swap(asked.where(), assumed_empty(asked.where()), Writes(events=(Event("x"),))),
+        ledger.append(conversation, [Event("x")], DAY_MS),
+        ledger.events(conversation, 0, 9),
+        ledger.due(9),
+        ledger.unknown("acme", None, 9),
+        ledger.ready(),
+        Decider(ledger).claim(asked),
+        Decider(ledger).claim(asked, likely_new=False),
+        Decider(ledger).end(redis_bench.ending(effect), effect),
+    ):
+        with pytest.raises((LedgerUnavailable, ResponseError)) as raised:
+            await attempted
+        ours = error[:4] in (b"-ERR", b"-WRO")  # faults of this gateway's commands, not of the ledger
+        assert isinstance(raised.value, ResponseError if ours else LedgerUnavailable)
+        assert ours or not raised.value.may_have_run
+
+
+@pytest.fixture
+async def full_redis(redis_bench):
+    """Sets the real server's memory limit, and lifts it again."""
+
+    async def limit(size):
+        await redis_bench.wire.do("CONFIG", "SET", "maxmemory", size)
+
+    await redis_bench.wire.do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    yield limit
+    await limit(0)
+
+
+async def test_k4_12_a_full_redis_refuses_the_claim_before_anything_is_sent(redis_bench, full_redis):
+    """4.11 (a)"""
+    await redis_bench.run("call_0", {"sku": "Z"})
+    await full_redis(1)
+    with pytest.raises(LedgerUnavailable) as refused:
+        await redis_bench.claim("call_1")
+    assert not refused.value.may_have_run
+    with pytest.raises(LedgerUnavailable):
+        await redis_bench.ledger.ready()
+    assert isinstance(await redis_bench.claim("call_0", {"sku": "Z"}), d.Replay)
+    await full_redis(0)
+    assert isinstance(await redis_bench.claim("call_1"), d.Granted)
+
+
+async def test_k4_12_a_redis_that_fills_before_the_settle_never_lets_a_repeat_run(redis_bench, full_redis):
+    """4.11 (b): the outcome is kept as soon as there is room."""
+    effect = (await redis_bench.claim("call_1")).effect
+    await full_redis(1)
+    with pytest.raises(LedgerUnavailable):
+        await redis_bench.settle(effect)
+    assert isinstance(await redis_bench.claim("call_1"), d.Wait)
+    assert isinstance(await redis_bench.claim("call_2"), d.Wait)
+    await full_redis(0)
+    assert isinstance(await redis_bench.settle(effect), d.Settled)
+    assert isinstance(await redis_bench.claim("call_1"), d.Replay)
+
+
+@pytest.mark.parametrize("named", ["a{x}b", "{}", "{og.000}", "}{", "{" * 40, "\x00\r\n*1", "caf\u00e9 \U0001f600"])
+async def test_k4_18_what_a_caller_says_does_not_steer_a_key(bench, named):
+    """4.15: all keys of a conversation share one slot, and its bucket's indexes with them."""
+    place = {"conversation": named, "turn": named, "attempt": 2, "tool": named}
+    lost = await bench.lost(named, {named: named}, **place)
+    running = await bench.claim(named + "2", {"other": named}, **place)
+    keys = await bench.wire.do("KEYS", "*")
+    assert {chr(key[8]) for key in keys} == set("eiptlvDU")
+    assert len({key_slot(key) for key in keys}) == 1
+    assert all(key.startswith(b"{og.") and key[7:8] == b"}" for key in keys)
+    replay = await bench.claim(named, {named: named}, **place)
+    assert isinstance(replay, d.Replay)
+    assert replay.effect.effect_id == lost.effect_id != running.effect.effect_id
+
+
+async def test_p4_13_a_record_of_a_newer_format_is_refused_never_guessed_at(bench, bucket):
+    """4.13"""
+    effect = await bench.run("call_1")
+    newer = msgspec.structs.replace(effect, format=FORMAT + 1)
+    stored = await bench.wire.do("GET", bucket.record(effect.effect_id))
+    for payload in (ledger_codec.effect_payload(newer), b"\x00" + msgspec.msgpack.encode(["?"]), b"\x00\xc1", b"\x00"):
+        await bench.wire.do("SET", bucket.record(effect.effect_id), stored[:21] + payload)
+        with pytest.raises(UnknownFormat):
+            await bench.claim("call_1")
+        with pytest.raises(UnknownFormat):
+            await bench.claim("call_2")
+        assert await bench.wire.do("GET", bucket.record(effect.effect_id)) == stored[:21] + payload
+
+
+# --- what it costs -------------------------------------------------------------------------------------------
+
+
+async def test_p4_10_the_common_ways_cost_one_round_trip_each(bench):
+    """4.10: a new call, its end, and a replay."""
+    await bench.run("warm", {"sku": "warm"})  # from here on the server knows the script
+
+    async def trips(asked):
+        before = len(bench.wire.sent)
+        answer = await asked
+        return len(bench.wire.sent) - before, answer
+
+    async def end_seen(request_of, **claimed):
+        decision, view = await bench.decider.claim(bench.ask(**claimed))
+        return await trips(bench.decider.end(request_of(decision.effect), decision.effect, view))
+
+    for number, request_of in enumerate((bench.ending, bench.releasing, bench.losing)):
+        cost, _ = await end_seen(request_of, call=f"end_{number}", arguments={"n": number}, turn="t-1", attempt=1)
+        assert cost == 1
+    cost, granted = await trips(bench.claim("call_1", turn="t-1", step=1, attempt=1))
+    assert cost == 1
+    await bench.settle(granted.effect)
+    cost, replay = await trips(bench.claim("call_1", turn="t-1", step=1, attempt=1))
+    assert (cost, type(replay)) == (1, d.Replay)
+
+
+async def test_p4_10_a_replay_of_a_recycled_id_costs_one_round_trip(bench):
+    """4.10, 2.3: an id that named three calls in three turns."""
+    await bench.run("warm", {"sku": "warm"})
+    for turn in ("t-1", "t-2", "t-3"):
+        await bench.run("call_1", {"turn": turn}, turn=turn)
+    for turn in ("t-1", "t-2", "t-3"):
+        before = len(bench.wire.sent)
+        assert isinstance(await bench.claim("call_1", {"turn": turn}, turn=turn), d.Replay)
+        assert len(bench.wire.sent) - before == 1
+
+
+async def test_views_name_only_what_they_read(bench):
+    """What a swap compares is what a decision read, and no more."""
+    view = await bench.ledger.read(bench.ask("call_1").where())
+    assert {kind for kind, _ in view.versions} == {"slot", "identical", "effect"}
+    assert View().versions == {}

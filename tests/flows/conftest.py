@@ -1,0 +1,132 @@
+"""Flows: real gateways on a real Redis, and merchants that are scripted sockets. One Redis and two gateways
+serve all tests of a worker; each test has a company of its own. A test that breaks something starts its own."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack
+from inspect import isawaitable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import aiohttp
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from flow_client import Api
+from flow_merchant import RawMerchant
+from flow_processes import GatewayProcess, RedisProcess
+
+BOUND_S = 30.0
+SHORT = {"CALLS_LEASE_MARGIN_S": "1", "CALLS_WAIT_MARGIN_S": "0"}
+"""A lease of a second more than a tool's deadline; duplicates wait no longer than that deadline."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def redis_installed() -> None:
+    if not any(map(shutil.which, ("redis-server", "valkey-server"))):
+        pytest.skip("there is no redis-server or valkey-server on PATH")
+
+
+@pytest.fixture(scope="session")
+def redis_process(redis_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisProcess]:
+    process = RedisProcess(tmp_path_factory.mktemp("redis"))
+    process.start()
+    yield process
+    process.kill()
+
+
+@pytest.fixture(scope="session")
+def gateways(redis_process: RedisProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[GatewayProcess]]:
+    """Two replicas on one ledger, logging all they ever log."""
+    both = [GatewayProcess(tmp_path_factory.mktemp("gw"), redis_process.url, "--log-level", "debug") for _ in "ab"]
+    with ExitStack() as stack:
+        for each in both:
+            stack.callback(each.kill)
+            each.start()
+        yield both
+
+
+@pytest.fixture
+def gateway(gateways: list[GatewayProcess]) -> GatewayProcess:
+    return gateways[0]
+
+
+@pytest.fixture
+def start_gateway(tmp_path: Path) -> Iterator[Callable[..., GatewayProcess]]:
+    """Starts gateways of the test's own; they are killed at its end."""
+    with ExitStack() as stack:
+
+        def start(ledger: str, *flags: str, **options: Any) -> GatewayProcess:
+            process = GatewayProcess(tmp_path, ledger, *flags, **({"settings": SHORT} | options))
+            stack.callback(process.kill)
+            process.start()
+            return process
+
+        yield start
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=1)
+    async with aiohttp.ClientSession(connector=connector, trust_env=False, auto_decompress=False) as open_session:
+        yield open_session
+
+
+@pytest.fixture
+def api(session: aiohttp.ClientSession, gateway: GatewayProcess) -> Api:
+    """A caller for a company that no other test uses, at the first gateway."""
+    return Api(session, lambda: gateway.url, f"shop-{uuid4().hex[:12]}")
+
+
+@pytest.fixture
+async def new_merchant() -> AsyncIterator[Callable[..., Awaitable[RawMerchant]]]:
+    async with AsyncExitStack() as stack:
+
+        async def start(**options: Any) -> RawMerchant:
+            made = RawMerchant()
+            stack.push_async_callback(made.stop)
+            await made.start(**options)
+            return made
+
+        yield start
+
+
+@pytest.fixture
+async def merchant(new_merchant: Callable[..., Awaitable[RawMerchant]]) -> RawMerchant:
+    return await new_merchant()
+
+
+@pytest.fixture
+async def shop(api: Api, merchant: RawMerchant) -> Api:
+    """A caller whose company has `place_order`, which changes something, and `get_menu`, which does not."""
+    await api.register("place_order", merchant.url, timeout_s=20)
+    await api.register("get_menu", merchant.url)
+    return api
+
+
+Condition = Callable[[], Any]
+
+
+@pytest.fixture
+def eventually() -> Callable[[Condition], Awaitable[Any]]:
+    """Waits until a condition, plain or awaitable, holds, and gives what it gave; fails after BOUND_S."""
+
+    async def wait(condition: Condition) -> Any:
+        deadline = time.monotonic() + BOUND_S
+        while True:
+            held = condition()
+            if isawaitable(held):
+                held = await held
+            if held:
+                return held
+            assert time.monotonic() < deadline, "it never came true"
+            await asyncio.sleep(0.01)
+
+    return wait

@@ -1,0 +1,682 @@
+"""The real decider in lockstep with a small model of section 4, and the trace of both against what must never be.
+
+The model (`Model`) is written from the words of the semantics: it predicts every answer. `Trace` knows nothing of
+the model: it sees only what was asked and answered, and holds the promises that no interleaving may break.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from dataclasses import dataclass, field, replace
+
+import fakeredis._helpers
+import fakeredis._socket._base
+import fakeredis.commands_mixins.server_mixin
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from gateway.adapters.redis_commands import Commands
+from gateway.adapters.redis_ledger import RedisLedger
+from gateway.adapters.redis_urls import open_client, parse_ledger_url
+from gateway.core import decisions as d
+from gateway.core import identity
+from gateway.core.identity import Kind, Place, Scope
+from gateway.core.record import Fault, Mode, Outcome, Status
+from gateway.core.requests import Claim, Lose, OnRepeat, Release, Resolve, Settle, Terms
+from gateway.service.deciding import Decider
+
+CLOCKS = (fakeredis._helpers, fakeredis._socket._base, fakeredis.commands_mixins.server_mixin)
+WINDOW_MS, LEASE_MS, KEEP_MS = 60_000, 15_000, 86_400_000
+SUCCEEDED, FAILED, HELD = Status.SUCCEEDED, Status.FAILED, Status.AWAITING_APPROVAL
+EXECUTING, UNKNOWN = Status.EXECUTING, Status.INDETERMINATE
+FAILURE = Outcome(FAILED, fault=Fault("merchant_refused", "No."))
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request, without its token."""
+
+    call: str | None
+    sku: str
+    turn: str | None
+    step: int | None
+    attempt: int | None
+    scope: Scope
+    on_repeat: OnRepeat
+    mode: Mode
+
+
+# --- the model ------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Work:
+    """One effect, as the semantics describe it."""
+
+    key: tuple
+    sku: str
+    turn: str | None
+    mode: Mode
+    status: Status
+    tokens: list = field(default_factory=list)
+    claimed: int = 0
+    moved: int = 0
+    held: int = 0
+    settled: int = 0
+    was_unknown: bool = False
+    repeat_of: frozenset = frozenset()
+    outcome: Outcome | None = None
+    settled_by: bytes = b""
+    id: bytes | None = None
+
+
+@dataclass(eq=False)
+class Named:
+    """An id that was answered with an effect (2.3)."""
+
+    slot: tuple
+    work: Work
+    place: Place
+
+
+class Model:
+    def __init__(self):
+        self.now = 0
+        self.works = []  # in the order they came
+        self.named = []
+        self.numbers = []  # (place, attempt, sku, number, work)
+        self.highest = {}
+        self.marks = {}  # key -> the work that a resolution declared absent
+
+    # what stands
+
+    def tidy(self):
+        """4.13: what is settled or held ends with the retention time."""
+        for work in [*self.works]:
+            since = {SUCCEEDED: work.settled, FAILED: work.settled, HELD: work.held}.get(work.status)
+            if since is not None and self.now - since >= KEEP_MS:
+                self.vanish(work)
+        self.marks = {key: work for key, work in self.marks.items() if self.now - work.settled < KEEP_MS}
+
+    def vanish(self, work):
+        self.works.remove(work)
+        self.named = [n for n in self.named if n.work is not work]
+        self.numbers = [n for n in self.numbers if n[4] is not work]
+
+    def lapse(self, work):
+        """4.5"""
+        if work.status is EXECUTING and self.now >= work.claimed + LEASE_MS:
+            work.status, work.was_unknown, work.moved = UNKNOWN, True, self.now
+
+    # a claim
+
+    def claim(self, ask, token, kept):
+        """(what, work) as the promises word it."""
+        self.tidy()
+        attempt = ask.attempt or self.highest.get(ask.turn, 0) or 1
+        self.request = ask, token, attempt
+        slot = (ask.call, ask.turn if ask.scope is Scope.TURN else None, ask.scope is Scope.TURN)
+        place = Place(ask.turn, ask.step, attempt if ask.turn is not None else None)
+        self.slot, self.place = slot, place
+        same, other, repeats = self.under_id(ask, slot, place)
+        if same:
+            return self.known(same[-1].work)
+        if other:
+            return "reused", None
+        number, own = self.own(ask, attempt)
+        if own is not None:
+            return self.known(own)
+        if ask.turn is not None and attempt < self.highest.get(ask.turn, 0):
+            return "superseded", None
+        self.number = number
+        return self.judge({n.work for n in repeats} | {w for w in self.works if w.id in kept}, None)
+
+    def under_id(self, ask, slot, place):
+        """2.3"""
+
+        def differ(one, two):
+            return None not in (one, two) and one != two
+
+        same, other, repeats = [], [], []
+        for named in self.named if ask.call is not None else []:
+            if named.slot != slot:
+                continue
+            turns, steps = differ(named.place.turn, place.turn), differ(named.place.step, place.step)
+            auto = ask.scope is Scope.AUTO
+            if named.work.sku != ask.sku:
+                if not (auto and (turns or steps)):
+                    other.append(named)
+            elif auto and (turns or (steps and not differ(named.place.attempt, place.attempt))):
+                repeats.append(named)
+            else:
+                same.append(named)
+        return same, other, repeats
+
+    def own(self, ask, attempt):
+        """2.4, 2.5, 2.7: the lowest number free in this attempt, and what it names in any attempt."""
+        within = ("turn", ask.turn) if ask.turn is not None else ("id", ask.call)
+        self.within = within
+        mine = [n for n in self.numbers if n[0] == within and n[2] == ask.sku]
+        used = {n[3] for n in mine if n[1] == attempt}
+        for number in itertools.count():
+            if ask.call is not None and number in used:
+                continue
+            natural = next((w for w in self.works if w.key == (within, ask.sku, number)), None)
+            there = [n for n in mine if n[3] == number]
+            if natural is None and there:
+                natural = max(there, key=lambda n: n[1])[4]
+            if ask.call is None or natural is None or not any(n[1] == attempt and n[4] is natural for n in mine):
+                return number, natural
+
+    def known(self, work):
+        ask, token, _ = self.request
+        self.lapse(work)
+        if work.status is HELD:
+            return self.judge_held(work)
+        if work.status is EXECUTING:
+            if work.tokens[-1] == token:
+                return "granted", work
+            self.bind(work)
+            return "wait", work
+        if work.status is UNKNOWN and work.mode is Mode.SAFE_TO_RETRY:
+            return self.take(work)
+        self.bind(work)
+        return "replay", work
+
+    def judge(self, counted, held):
+        """4.7 and 4.9"""
+        ask, token, _ = self.request
+        alike = [w for w in self.works if w.sku == ask.sku and w is not held]
+        for work in alike:
+            self.lapse(work)
+        unknown = [w for w in alike if w.was_unknown and w.status in (UNKNOWN, EXECUTING)]
+        if unknown:
+            first = unknown[-1]
+            if first.mode is Mode.AT_MOST_ONCE:
+                return "denied", first
+            if first.status is UNKNOWN:
+                return self.take(first, alias=held is None)
+            if first.tokens[-1] == token:
+                return "granted", first
+            if held is None:
+                self.bind(first)
+            return "wait", first
+        repeats = [
+            w
+            for w in alike
+            if w in counted
+            or w.status in (EXECUTING, HELD)
+            or w.was_unknown
+            or (ask.turn is not None and w.turn == ask.turn)
+            or self.now - w.moved < WINDOW_MS
+        ]
+        for first in sorted(repeats, key=lambda w: w.moved, reverse=True):
+            if first.status is FAILED or (first.status is HELD and held is not None):
+                continue
+            if first.status is HELD:
+                return self.judge_held(first)
+            if ask.on_repeat is OnRepeat.RUN:
+                break
+            if first.status is EXECUTING:
+                return "wait", first
+            if held is not None:
+                return "blocked", held
+            if ask.on_repeat is OnRepeat.REPLAY:
+                self.bind(first)
+                return "replay", first
+            return "blocked", self.new(HELD, frozenset(repeats))
+        return "granted", self.take(held)[1] if held is not None else self.new(EXECUTING, frozenset())
+
+    def judge_held(self, work):
+        what, found = self.judge(set(work.repeat_of), work)
+        if what in ("blocked", "wait"):
+            self.bind(work)
+        return what, found
+
+    def new(self, status, repeat_of):
+        ask, token, attempt = self.request
+        key = (self.within, ask.sku, self.number)
+        work = Work(key, ask.sku, ask.turn, ask.mode, status, moved=self.now, held=self.now, repeat_of=repeat_of)
+        if key in self.marks:
+            work.tokens = self.marks.pop(key).tokens
+        if status is EXECUTING:
+            work.tokens.append(token)
+            work.claimed = self.now
+        self.works.append(work)
+        if ask.call is not None:
+            self.named.append(Named(self.slot, work, self.place))
+        self.numbers.append((self.within, attempt, ask.sku, self.number, work))
+        return work
+
+    def take(self, work, alias=True):
+        ask, token, _ = self.request
+        if work.status is HELD:
+            work.mode = ask.mode
+        work.status, work.claimed, work.moved = EXECUTING, self.now, self.now
+        work.tokens.append(token)
+        if alias:
+            self.bind(work)
+        return "granted", work
+
+    def bind(self, work):
+        """2.4, 2.5"""
+        ask, _, attempt = self.request
+        within = ("turn", ask.turn) if ask.turn is not None else ("id", ask.call)
+        mine = [n for n in self.named if n.slot == self.slot and n.work is work]
+        if ask.call is None or not mine or any(n.place.turn == ask.turn for n in mine):
+            taken = [n for n in self.numbers if n[0] == within and n[2] == ask.sku]
+            here = {n[3] for n in taken if n[1] == attempt}
+            if not any(n[1] == attempt and n[4] is work for n in taken):
+                elsewhere = [n[3] for n in taken if n[4] is work and n[3] not in here]
+                lowest = next(n for n in itertools.count() if n not in here)
+                number = elsewhere[0] if elsewhere else lowest
+                self.numbers.append((within, attempt, ask.sku, number, work))
+        if ask.call is not None and not mine:
+            self.named.append(Named(self.slot, work, self.place))
+
+    def seen(self, what):
+        """2.6: refusals and denials store nothing, not even this."""
+        ask, _, attempt = self.request
+        if ask.turn is not None and what in ("granted", "replay", "blocked", "wait"):
+            self.highest[ask.turn] = max(attempt, self.highest.get(ask.turn, 0))
+
+    # an end
+
+    def settle(self, work, token, outcome):
+        self.tidy()
+        success = outcome.status is SUCCEEDED
+        if work in self.works:
+            if work.status in (SUCCEEDED, FAILED):
+                if (work.settled_by, work.outcome) == (token, outcome):
+                    return "settled"
+                return "conflict" if success else "late"
+            current = work.status is EXECUTING and work.tokens[-1] == token
+            late = success and (
+                work.status is UNKNOWN or (work.status is EXECUTING and work.mode is Mode.SAFE_TO_RETRY)
+            )
+            if current or late:
+                self.end(work, outcome, token)
+                return "settled"
+            return "conflict" if success and work.status is EXECUTING else "late"
+        return self.settle_mark(work, token, outcome)
+
+    def settle_mark(self, work, token, outcome):
+        if self.marks.get(work.key) is work and outcome.status is SUCCEEDED:
+            del self.marks[work.key]
+            self.works.append(work)
+            self.end(work, outcome, token)
+            return "settled"
+        return None  # under its key stands another, or nothing: the trace judges those
+
+    def end(self, work, outcome, token):
+        work.status, work.outcome, work.settled_by = outcome.status, outcome, token
+        work.settled = work.moved = self.now
+
+    def release(self, work, token):
+        if work.status is EXECUTING and work.tokens[-1] == token:
+            if work.was_unknown:
+                work.status, work.moved = UNKNOWN, self.now
+                return "late"
+            self.vanish(work)
+            return "gone"
+        if work.status is UNKNOWN and work.tokens == [token]:
+            self.vanish(work)
+            return "gone"
+        return "late"
+
+    def lose(self, work, token):
+        if work.status is EXECUTING and work.tokens[-1] == token:
+            work.status, work.was_unknown, work.moved = UNKNOWN, True, self.now
+        return "late"
+
+    def resolve(self, work, outcome):
+        if work.status is not UNKNOWN:
+            return "settled" if outcome is not None and work.outcome == outcome else "late"
+        if outcome is None:
+            self.vanish(work)
+            work.settled = self.now
+            self.marks[work.key] = work
+            return "gone"
+        self.end(work, outcome, b"")
+        return "settled"
+
+
+# --- the trace ------------------------------------------------------------------------------------------------
+
+
+class Trace:
+    """What was asked and answered, and what must never be seen in it."""
+
+    def __init__(self):
+        self.open = {}  # effect -> the token that was granted and has not ended
+        self.unknown = set()  # at_most_once effects whose outcome is not known
+        self.outcomes = {}  # effect -> how it ended
+        self.answers = {}  # the same call -> its effect
+        self.kin = {}  # effect -> (sku, turn)
+        self.modes = {}
+
+    def granted(self, ask, effect, token):
+        assert effect.effect_id not in self.open or self.open[effect.effect_id] == token, "two hold one effect"
+        assert effect.effect_id not in self.unknown, "an unknown outcome was sent again"
+        assert effect.effect_id not in self.outcomes, "a settled effect was sent again"
+        if effect.effect_id not in self.kin and ask.turn is not None:
+            alike = [e for e, kin in self.kin.items() if kin == (ask.sku, ask.turn)]
+            busy = [e for e in alike if e in self.open or e in self.unknown]
+            done = [e for e in alike if e in self.outcomes and self.outcomes[e].status is SUCCEEDED]
+            assert ask.on_repeat is OnRepeat.RUN or not busy + done, "a second for one work, unasked"
+            assert not [e for e in alike if e in self.unknown], "a second while the first is unknown"
+        self.open[effect.effect_id] = token
+        self.kin.setdefault(effect.effect_id, (effect.arguments_sku, effect.turn))
+        self.modes.setdefault(effect.effect_id, effect.mode)
+
+    def answered(self, key, effect_id):
+        assert self.answers.setdefault(key, effect_id) == effect_id, "the same call, another effect"
+
+    def settled(self, effect):
+        self.open.pop(effect.effect_id, None)
+        self.unknown.discard(effect.effect_id)
+        assert self.outcomes.setdefault(effect.effect_id, effect.outcome) == effect.outcome, "an outcome changed"
+
+    def lost(self, effect_id):
+        self.open.pop(effect_id, None)
+        if self.modes.get(effect_id) is Mode.AT_MOST_ONCE:
+            self.unknown.add(effect_id)
+
+    def vanished(self, effect_id):
+        for kept in (self.open, self.outcomes, self.kin, self.modes):
+            kept.pop(effect_id, None)
+        self.unknown.discard(effect_id)
+        self.answers = {key: effect for key, effect in self.answers.items() if effect != effect_id}
+
+
+# --- the machine ----------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Stands in for the time module inside fakeredis."""
+
+    def __init__(self):
+        self.ms = 1_800_000_000_000
+
+    def time(self):
+        return self.ms / 1000
+
+    def __getattr__(self, name):
+        return getattr(time, name)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An effect as the trace keeps it."""
+
+    effect_id: bytes
+    turn: str | None
+    mode: Mode
+    outcome: Outcome | None
+    arguments_sku: str
+
+
+CALLS = st.sampled_from(["a", "a", "b", "c", None])
+OUTCOMES = st.sampled_from([Outcome(SUCCEEDED, b'"MO-1"'), Outcome(SUCCEEDED, b'"MO-2"'), FAILURE])
+ASKS = st.builds(
+    Ask,
+    CALLS,
+    st.sampled_from(["A", "A", "A", "B"]),
+    st.sampled_from([None, "t1", "t1", "t2"]),
+    st.sampled_from([None, 1, 2]),
+    st.sampled_from([None, 1, 2, 3]),
+    st.sampled_from([Scope.AUTO, Scope.AUTO, Scope.AUTO, Scope.TURN]),
+    st.sampled_from(OnRepeat),
+    st.sampled_from(Mode),
+).map(
+    # What the API refuses (2.3, 2.7) is mended, so that it need not be thrown away.
+    lambda ask: replace(
+        ask,
+        step=ask.step if ask.turn else None,
+        attempt=ask.attempt if ask.turn else None,
+        scope=ask.scope if ask.turn else Scope.AUTO,
+        call=ask.call if ask.call or (ask.turn and ask.attempt) else "c",
+    )
+)
+
+
+class CallMachine(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.clock = Clock()
+        self.before = [module.time for module in CLOCKS]
+        for module in CLOCKS:
+            module.time = self.clock
+        self.loop = asyncio.new_event_loop()
+        self.client = open_client(parse_ledger_url("memory"))
+        self.commands = Commands(self.client)
+        self.ledger = RedisLedger(self.commands)
+        self.decider = Decider(self.ledger)
+        self.model = Model()
+        self.trace = Trace()
+        self.tokens = itertools.count()
+        self.effects = {}  # effect id -> the last record seen of it
+        self.grants = []  # (work, effect, token), every one ever issued
+        self.waits = {}
+
+    def teardown(self):
+        self.loop.run_until_complete(self.commands.close())
+        self.loop.run_until_complete(self.client.aclose())
+        self.loop.close()
+        for module, was in zip(CLOCKS, self.before, strict=True):
+            module.time = was
+
+    def tick(self, ms=1):
+        """No two things at the same moment, so that "the latest" means one."""
+        self.clock.ms += ms
+        self.model.now = self.clock.ms
+
+    def ask_ledger(self, ask, token, kept):
+        read = identity.read_arguments({"sku": ask.sku})
+        request = Claim(
+            company="acme",
+            conversation="c-1",
+            tool_call_id=ask.call,
+            kind=Kind.TOOL_CALL,
+            target="place_order",
+            arguments=read,
+            fingerprint=identity.fingerprint(Kind.TOOL_CALL, "place_order", read.canonical),
+            place=Place(ask.turn, ask.step, ask.attempt),
+            scope=ask.scope,
+            terms=Terms(ask.mode, ask.on_repeat, LEASE_MS, 1, "https://shop.example/", WINDOW_MS, KEEP_MS),
+            token=token,
+            repeat_of=kept,
+        )
+        decision, _ = self.loop.run_until_complete(self.decider.claim(request))
+        return decision
+
+    def end_ledger(self, request, effect):
+        decision, _ = self.loop.run_until_complete(self.decider.end(request, effect))
+        return decision
+
+    def seen(self, effect):
+        sku = next(w.sku for w in [*self.model.works, *self.model.marks.values()] if w.id == effect.effect_id)
+        return Seen(effect.effect_id, effect.turn, effect.mode, effect.outcome, sku)
+
+    # claims
+
+    @rule(ask=ASKS)
+    def claim(self, ask):
+        self.tick()
+        self.judge(ask, b"token-%d" % next(self.tokens), frozenset())
+
+    @precondition(lambda self: self.waits)
+    @rule(data=st.data())
+    def ask_again_after_a_wait(self, data):
+        self.tick()
+        ask, kept = data.draw(st.sampled_from(list(self.waits.items())), "wait")
+        del self.waits[ask]
+        self.judge(ask, b"token-%d" % next(self.tokens), kept)
+
+    @precondition(lambda self: self.grants)
+    @rule(data=st.data())
+    def send_a_claim_again(self, data):
+        """4.3: its reply was lost."""
+        self.tick()
+        ask, token = data.draw(st.sampled_from([(ask, token) for _, _, token, ask in self.grants]), "claim")
+        self.judge(ask, token, frozenset())
+
+    def judge(self, ask, token, kept):
+        lapsed = [w for w in self.model.works if w.status is EXECUTING and self.model.now >= w.claimed + LEASE_MS]
+        what, work = self.model.claim(ask, token, kept)
+        self.model.seen(what)
+        for one in lapsed:
+            if one.status is UNKNOWN or one.tokens[-1] == token:
+                self.trace.lost(one.id)
+        decision = self.ask_ledger(ask, token, kept)
+        match decision:
+            case d.Granted(effect=effect):
+                answer, found = "granted", effect.effect_id
+            case d.Replay(effect=effect):
+                answer, found = "replay", effect.effect_id
+            case d.Blocked(effect=effect):
+                answer, found = "blocked", effect.effect_id
+            case d.Wait(effect_id=found):
+                answer = "wait"
+                self.waits[ask] = kept | decision.repeat_of
+            case d.Denied(first=effect):
+                answer, found = "denied", effect.effect_id
+            case d.Refused(code=code):
+                answer = {"tool_call_id_reused": "reused", "attempt_superseded": "superseded"}[code]
+                found = None
+        assert answer == what, f"the ledger says {answer}, the model {what}"
+        if work is None:
+            return
+        if work.id is None:
+            assert all(other.id != found for other in self.model.works), "a new effect under an old key"
+            work.id = found
+        assert found == work.id, "another effect than the model's"
+        if answer == "granted":
+            assert effect.tokens[-1] == token
+            assert list(effect.tokens) == work.tokens
+            self.trace.granted(ask, self.seen(effect), token)
+            self.grants.append((work, effect, token, ask))
+        elif answer == "replay":
+            assert effect.status is work.status
+            assert effect.outcome == work.outcome
+            if effect.status is not UNKNOWN:
+                self.trace.settled(self.seen(effect))
+        if answer in ("granted", "replay", "blocked") and ask.call is not None and not isinstance(decision, d.Denied):
+            key = (ask.call, ask.sku, ask.turn, ask.step, ask.attempt, ask.scope)
+            if any(n.work is work and n.slot == self.model.slot for n in self.model.named):
+                self.trace.answered(key, work.id)
+
+    # ends
+
+    def drawn(self, data):
+        work, effect, token, _ = data.draw(st.sampled_from(self.grants), "grant")
+        return work, effect, token
+
+    @precondition(lambda self: self.grants)
+    @rule(data=st.data(), outcome=OUTCOMES)
+    def settle(self, data, outcome):
+        self.tick()
+        work, effect, token = self.drawn(data)
+        expected = self.model.settle(work, token, outcome)
+        decision = self.end_ledger(Settle(work.id, token, outcome, KEEP_MS), effect)
+        if expected is not None:
+            self.expect(decision, expected)
+        else:
+            assert isinstance(decision, d.Late | d.Conflicting)
+        if isinstance(decision, d.Settled):
+            self.trace.settled(self.seen(decision.effect))
+
+    @precondition(lambda self: any(work in self.model.works for work, *_ in self.grants))
+    @rule(data=st.data())
+    def release(self, data):
+        self.tick()
+        self.model.tidy()
+        work, effect, token = self.drawn(data)
+        if work not in self.model.works:
+            return
+        expected = self.model.release(work, token)
+        decision = self.end_ledger(Release(work.id, token, "not sent", KEEP_MS), effect)
+        self.expect(decision, expected)
+        if expected == "gone":
+            self.trace.vanished(work.id)
+        elif work.status is UNKNOWN:
+            self.trace.lost(work.id)
+
+    @precondition(lambda self: any(work in self.model.works for work, *_ in self.grants))
+    @rule(data=st.data())
+    def lose(self, data):
+        self.tick()
+        self.model.tidy()
+        work, effect, token = self.drawn(data)
+        if work not in self.model.works:
+            return
+        self.expect(self.end_ledger(Lose(work.id, token, "timeout"), effect), self.model.lose(work, token))
+        if work.status is UNKNOWN:
+            self.trace.lost(work.id)
+
+    @precondition(lambda self: any(work in self.model.works for work, *_ in self.grants))
+    @rule(data=st.data(), outcome=OUTCOMES | st.none())
+    def resolve(self, data, outcome):
+        self.tick()
+        self.model.tidy()
+        work, effect, _ = self.drawn(data)
+        if work not in self.model.works:
+            return
+        expected = self.model.resolve(work, outcome)
+        decision = self.end_ledger(Resolve(work.id, outcome, "ops", "", KEEP_MS), effect)
+        self.expect(decision, expected)
+        if expected == "gone":
+            self.trace.vanished(work.id)
+        elif isinstance(decision, d.Settled):
+            self.trace.settled(self.seen(decision.effect))
+
+    @rule()
+    def sweep(self):
+        """4.5"""
+        self.tick()
+        lapsed = [w for w in self.model.works if w.status is EXECUTING and self.model.now >= w.claimed + LEASE_MS]
+        due = self.loop.run_until_complete(self.ledger.due(100))
+        assert {e.effect_id for e in due} == {w.id for w in lapsed}
+        for effect in due:
+            self.end_ledger(Lose(effect.effect_id, None, "lease lapsed"), effect)
+        for work in lapsed:
+            self.model.lapse(work)
+            self.trace.lost(work.id)
+
+    @rule(ms=st.sampled_from([LEASE_MS - 10, LEASE_MS, WINDOW_MS]))
+    def time_passes(self, ms):
+        self.tick(ms)
+
+    @rule()
+    def the_retention_passes(self):
+        self.tick(2 * KEEP_MS)
+        ended = [w.id for w in self.model.works if w.status in (SUCCEEDED, FAILED, HELD)]
+        self.model.tidy()
+        for effect_id in ended:
+            self.trace.vanished(effect_id)
+        self.model.highest.clear()
+
+    def expect(self, decision, expected):
+        kinds = {"settled": d.Settled, "late": d.Late, "conflict": d.Conflicting, "gone": d.Gone}
+        assert isinstance(decision, kinds[expected]), f"the ledger says {decision}, the model {expected}"
+
+    @invariant()
+    def the_indexes_are_true(self):
+        """4.15: no key is without an end unless something runs or is unknown."""
+        page = self.loop.run_until_complete(self.ledger.unknown("acme", None, 1_000))
+        assert {e.effect_id for e in page.effects} == {w.id for w in self.model.works if w.status is UNKNOWN}
+        if not any(w.status in (UNKNOWN, EXECUTING) for w in self.model.works):
+            keys = self.loop.run_until_complete(self.commands.do("KEYS", "*"))
+            assert all(self.loop.run_until_complete(self.commands.do("PTTL", key)) > 0 for key in keys)
+
+
+@pytest.mark.parametrize("promises", ["2.1-2.7, 4.1-4.10, 4.13"])
+def test_the_ledger_and_the_model_never_part(promises):
+    """2.1, 2.3, 2.4, 2.5, 2.6, 2.7, 4.1, 4.3, 4.4, 4.5, 4.6, 4.7, 4.9, 4.13, 4.15"""
+    from hypothesis.stateful import run_state_machine_as_test
+
+    run_state_machine_as_test(CallMachine, settings=settings.get_profile("machines"))

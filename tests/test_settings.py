@@ -1,0 +1,191 @@
+"""Settings: precedence, strictness, and every wrong one named at once with its place."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.core.errors import ConfigError
+from gateway.settings import FIELDS, Settings, environment_name, load, read_settings
+
+CONFIG = Path(__file__).parents[1] / "config"
+
+
+def wrong(flags: dict[str, Any], environ: dict[str, str], text: str | None, **more: Any) -> list[str]:
+    with pytest.raises(ConfigError) as raised:
+        load(flags, environ, text, **more)
+    return raised.value.problems
+
+
+def test_without_anything_the_defaults_hold() -> None:
+    settings = load({}, {}, None)
+    assert settings == Settings()
+    assert (settings.ledger.url, settings.http.port, settings.stop.grace_s) == ("local:.oncegate", 8080, 30.0)
+    assert settings.company_defaults.retention_s == 30 * 86_400
+
+
+def test_a_flag_comes_before_the_environment_before_the_file_before_the_default() -> None:
+    """api.md: the order of sources, setting by setting."""
+    text = "[http]\nport = 1\nbatch_limit = 2\n[calls]\nmax_steps = 3\n"
+    environ = {"ONCEGATE_HTTP_PORT": "4", "ONCEGATE_HTTP_BATCH_LIMIT": "5"}
+    settings = load({"http.port": "6", "http.host": None}, environ, text)
+    assert (settings.http.port, settings.http.batch_limit, settings.calls.max_steps) == (6, 5, 3)
+    assert settings.http.host == "127.0.0.1"
+
+
+def test_the_environment_speaks_text_for_every_kind_of_setting() -> None:
+    environ = {
+        "ONCEGATE_MERCHANTS_ALLOW_ADDRESSES": "10.0.0.0/8, fd00::/8",
+        "ONCEGATE_MERCHANTS_ALLOW_HTTP": "true",
+        "ONCEGATE_CALLS_MAX_STEPS": "off",
+        "ONCEGATE_REGISTRATION_OVERRIDES": '{"sync_*": true}',
+        "ONCEGATE_RETENTION_DAYS": "1.5",
+    }
+    settings = load({}, environ, None)
+    assert settings.merchants.allow_addresses == (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
+    assert settings.allow_http
+    assert settings.registration.overrides == {"sync_*": True}
+    assert (settings.company_defaults.max_steps, settings.company_defaults.retention_s) == (None, 1.5 * 86_400)
+
+
+def test_every_wrong_setting_is_reported_at_once_with_its_place_and_what_is_accepted() -> None:
+    text = """
+dvv = true
+stop = 3
+[http]
+port = "8080"
+prt = 1
+[htpp]
+x = 1
+[ledger]
+wait_replicas = 1
+[merchants]
+allow_addresses = ["10.0.0.1/8"]
+[calls]
+lease_margin_s = nan
+max_steps = 0
+"""
+    environ = {"ONCEGATE_LEDGER_ULR": "x", "ONCEGATE_RETENTION_DAYS": "0.5", "ONCEGATE_HTTP_BODY_LIMIT_BYTES": ""}
+    assert wrong({"http.batch_limit": 0}, environ, text) == sorted(
+        [
+            "--batch-limit (http.batch_limit): must be calls in one batch, from 1 to 1000",
+            "ONCEGATE_HTTP_BODY_LIMIT_BYTES: must be bytes from 1024 to 67108864",
+            "ONCEGATE_LEDGER_ULR: is not a setting; did you mean ONCEGATE_LEDGER_URL?",
+            "ONCEGATE_RETENTION_DAYS: must be days from 1 to 3650",
+            "config/gateway.toml, calls.lease_margin_s: must be seconds from 1 to 60",
+            'config/gateway.toml, calls.max_steps: must be a whole number from 1 to 1000, or "off"',
+            "config/gateway.toml, dvv: is not a setting; did you mean dev?",
+            "config/gateway.toml, htpp: is not a setting; did you mean http?",
+            "config/gateway.toml, http.port: must be a whole number from 0 (any free one) to 65535",
+            "config/gateway.toml, http.prt: is not a setting; did you mean http.port?",
+            "config/gateway.toml, ledger.wait_replicas: is planned and not available in this version; leave it out",
+            'config/gateway.toml, merchants.allow_addresses: must be networks such as ["10.1.0.0/16"]; '
+            "in the environment, separated by commas",
+            "config/gateway.toml, stop: must be a table: [stop]",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "text", "expected"),
+    [
+        ({}, {"ONCEGATE_LEDGER_WAIT_FSYNC": "1"}, None, "ONCEGATE_LEDGER_WAIT_FSYNC: is planned"),
+        ({}, {}, "x = [", "config/gateway.toml: is not valid TOML"),
+        ({}, {}, "[calls]\nlease_margin_s = 1979-05-27", "config/gateway.toml, calls.lease_margin_s: must be seconds"),
+        ({}, {}, "[http]\nport = true", "config/gateway.toml, http.port: must be a whole number"),
+        ({}, {}, "dev = 1", "config/gateway.toml, dev: must be true or false"),
+        ({}, {"ONCEGATE_REGISTRATION_OVERRIDES": "{"}, None, "ONCEGATE_REGISTRATION_OVERRIDES: must be tool names"),
+        ({"http.prt": 1}, {}, None, "--prt (http.prt): is not a setting; did you mean http.port?"),
+        ({"stop.grace_s": 10}, {}, None, "--grace-s (stop.grace_s): must be seconds from 15 to 600"),
+        (
+            {"dev": True, "http.host": "0.0.0.0"},
+            {},
+            None,
+            "--dev (dev) and --host (http.host): dev accepts the key dev",
+        ),
+    ],
+)
+def test_each_wrong_setting_has_its_line(
+    flags: dict[str, Any], environ: dict[str, str], text: str | None, expected: str
+) -> None:
+    (line,) = wrong(flags, environ, text)
+    assert line.startswith(expected)
+
+
+def test_wait_replicas_of_zero_says_nothing_new_and_is_accepted() -> None:
+    assert load({}, {}, "[ledger]\nwait_replicas = 0\n").ledger.wait_replicas == 0
+
+
+def test_dev_means_this_machine_and_plain_http() -> None:
+    settings = load({"dev": True, "http.host": "localhost"}, {}, None)
+    assert settings.allow_http
+    assert ip_network("127.0.0.0/8") in settings.allow_networks
+    assert not load({}, {}, None).allow_networks
+
+
+def test_p9_3_a_ledgers_password_is_in_no_error_and_no_repr() -> None:
+    """9.3: secrets appear in no error."""
+    url = "redis://user:hunter2@ledger.example:6379/0"
+    settings = load({}, {"ONCEGATE_LEDGER_URL": url}, None)
+    assert settings.ledger.url == url
+    assert "hunter2" not in repr(settings)
+    for environ in ({"ONCEGATE_LEDGER_URL": "redis://:hunter2@"}, {"ONCEGATE_LEDGER_URL": "hunter2"}):
+        (line,) = wrong({}, environ, None)
+        assert line == "ONCEGATE_LEDGER_URL: must be a redis://, rediss:// or unix:// URL, local:FOLDER, or memory"
+
+
+def test_a_secret_setting_may_come_from_a_file_that_the_environment_names() -> None:
+    """api.md: `_FILE` variants for secrets."""
+    files = {"/run/secrets/ledger": "redis://:hunter2@ledger.example/0\n"}
+    settings = load({}, {"ONCEGATE_LEDGER_URL_FILE": "/run/secrets/ledger"}, None, read_file=files.__getitem__)
+    assert settings.ledger.url == "redis://:hunter2@ledger.example/0"
+    both = {"ONCEGATE_LEDGER_URL": "memory", "ONCEGATE_LEDGER_URL_FILE": "/run/secrets/ledger"}
+    assert wrong({}, both, None) == [
+        "ONCEGATE_LEDGER_URL_FILE: stands beside ONCEGATE_LEDGER_URL; only one of them may be set"
+    ]
+    assert wrong({}, {"ONCEGATE_LEDGER_URL_FILE": "/absent"}, None) == [
+        "ONCEGATE_LEDGER_URL_FILE: the file that it names cannot be read"
+    ]
+    assert wrong({}, {"ONCEGATE_HTTP_PORT_FILE": "/x"}, None)[0].startswith("ONCEGATE_HTTP_PORT_FILE: is not a setting")
+
+
+def test_names_of_clients_and_merchants_secrets_are_none_of_the_gateways() -> None:
+    environ = {"ONCEGATE_URL": "x", "ONCEGATE_KEY": "x", "ONCEGATE_SECRET_ACME": "x", "HOME": "/", "PORT": "1"}
+    assert load({}, environ, None) == Settings()
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Settings().http.port = 1
+
+
+def test_the_shipped_file_names_every_setting_with_its_default(tmp_path: Path) -> None:
+    """config/gateway.toml: nothing set as it stands, and each commented line is a setting's default."""
+    shipped = (CONFIG / "gateway.toml").read_text("utf-8")
+    assert load({}, {}, shipped) == Settings()
+    opened = re.sub(r"^# (\w+ = )", r"\1", shipped, flags=re.MULTILINE)
+    assert load({}, {}, opened) == Settings()
+    named = {line.partition(" = ")[0] for line in re.findall(r"^# (\w+ = .*)$", shipped, flags=re.MULTILINE)}
+    unplanned = {path for path in FIELDS if path not in ("ledger.wait_replicas", "ledger.wait_fsync")}
+    assert named == {path.rpartition(".")[2] for path in unplanned}
+
+
+def test_a_folder_is_read_and_one_without_the_file_has_defaults(tmp_path: Path) -> None:
+    assert read_settings({}, {}, tmp_path) == Settings()
+    (tmp_path / "gateway.toml").write_text("[http]\nport = 9\n", encoding="utf-8")
+    assert read_settings({}, {}, tmp_path).http.port == 9
+    (tmp_path / "url").write_text("memory\n", encoding="utf-8")
+    assert read_settings({}, {"ONCEGATE_LEDGER_URL_FILE": str(tmp_path / "url")}, tmp_path).ledger.url == "memory"
+    (tmp_path / "gateway.toml").write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match=r"gateway\.toml: cannot be read"):
+        read_settings({}, {}, tmp_path)
+
+
+def test_a_settings_variable_follows_its_path() -> None:
+    """api.md: `ledger.wait_replicas` is `ONCEGATE_LEDGER_WAIT_REPLICAS`."""
+    assert environment_name("ledger.wait_replicas") == "ONCEGATE_LEDGER_WAIT_REPLICAS"
+    assert len({environment_name(path) for path in FIELDS}) == len(FIELDS)
