@@ -74,7 +74,8 @@ def start_gateway(tmp_path: Path) -> Iterator[Callable[..., GatewayProcess]]:
 
 @pytest.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=1)
+    # No connection is kept: one to a gateway that was killed meanwhile would fail the next request.
+    connector = aiohttp.TCPConnector(limit=0, force_close=True)
     async with aiohttp.ClientSession(connector=connector, trust_env=False, auto_decompress=False) as open_session:
         yield open_session
 

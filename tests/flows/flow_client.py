@@ -63,7 +63,9 @@ class Api:
         sent = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"} | (headers or {})
         text = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in query.items())
         url = aiohttp.client.URL(self._url() + path + (f"?{text}" if text else ""), encoded=True)
-        async with self._session.request(method, url, data=None if data is None else io.BytesIO(data), headers=sent) as answer:
+        content = None if data is None else io.BytesIO(data)
+        expect = "Expect" in sent  # the body then waits until it is asked for
+        async with self._session.request(method, url, data=content, headers=sent, expect100=expect) as answer:
             kept = {name.lower(): value for name, value in answer.headers.items()}
             return Reply(answer.status, kept, await answer.read())
 

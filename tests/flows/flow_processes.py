@@ -37,8 +37,10 @@ class RedisProcess:
         program = shutil.which("redis-server") or shutil.which("valkey-server")
         assert program is not None
         self._child = subprocess.Popen(
-            [program, "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self._folder)]
-            + ["--save", "", "--logfile", str(self._folder / "redis.log"), *self._kept],
+            [
+                *(program, "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self._folder)),
+                *("--save", "", "--logfile", str(self._folder / "redis.log"), *self._kept),
+            ],
             stdin=subprocess.DEVNULL,
         )
         deadline = time.monotonic() + START_S

@@ -119,9 +119,7 @@ async def test_p5_3_a_result_nobody_waited_for_is_recorded(
     await eventually(settled)
 
 
-async def test_p7_1_a_seventh_step_is_denied_and_a_call_without_a_step_is_not(
-    shop: Api, merchant: RawMerchant
-) -> None:
+async def test_p7_1_a_seventh_step_is_denied_and_a_call_without_a_step_is_not(shop: Api, merchant: RawMerchant) -> None:
     """7.1: at most six steps a turn; the denial is an answer, stores nothing, and leaves the id usable."""
     assert (await shop.call("s6", turn="t", step=6, arguments={"n": 6})).decision == "proceed"
     over = await shop.call("s7", turn="t", step=7, arguments={"n": 7})

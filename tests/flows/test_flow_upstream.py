@@ -69,9 +69,7 @@ async def test_k3_02_a_reset_after_the_work_is_unknown_and_one_post(
     await unknown_once(shop, merchant)
 
 
-async def test_k3_02_a_reset_on_a_connection_that_was_kept_alive_is_one_post(
-    shop: Api, merchant: RawMerchant
-) -> None:
+async def test_k3_02_a_reset_on_a_connection_that_was_kept_alive_is_one_post(shop: Api, merchant: RawMerchant) -> None:
     """K3-02, 5.2: clients like to retry by themselves on a connection that served before."""
     assert (await shop.call("warm", arguments={"n": 1})).decision == "proceed"
     assert merchant.connections == 1
