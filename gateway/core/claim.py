@@ -6,8 +6,6 @@ same call first, then another effect of a re-run turn, then refusals, then repea
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gateway.core import identity
 from gateway.core.conversation import Binding, View, Writes, present
 from gateway.core.decisions import Blocked, Granted, Need, Refused, Replay, Step, Wait
@@ -32,10 +30,7 @@ def claim(view: View, request: Claim) -> Step:
 def _judge(view: View, request: Claim) -> Step:
     slot = request.slot
     bounds = [] if slot is None else [b for b in view.slot(slot).bindings if view.may_stand(b.effect)]
-    place = request.place
-    if place.turn is not None:
-        place = replace(place, attempt=request.attempt(view))
-    found = identity.match(bounds, request.fingerprint, place, request.scope)
+    found = identity.match(bounds, request.fingerprint, request.stands_at(view), request.scope)
     under_id: tuple[bytes, ...] = ()
     match found:
         case identity.Same(Binding() as bound):
@@ -49,7 +44,7 @@ def _judge(view: View, request: Claim) -> Step:
         return Step(Need((own.effect,)))
     if present(view.effects[own.effect]):
         return _known(view, request, own.effect, "effect")
-    if place.turn is not None and request.attempt(view) < view.highest_attempt:
+    if request.place.turn is not None and request.attempt(view) < view.highest_attempt:
         return Step(
             Refused(
                 "attempt_superseded",

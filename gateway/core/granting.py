@@ -107,14 +107,14 @@ def bind(view: View, request: Claim, effect: Effect) -> Writes | None:
     slot, attempt = request.slot, request.attempt(view)
     slots: dict[bytes, CallSlot] = {}
     after, identical = effect, view.identical
-    if slot is not None and all(b.effect != effect.effect_id for b in view.slot(slot).bindings):
-        if len(effect.slots) >= MAX_ALIASES:
+    if slot is not None and not _named_here(view, request, slot, effect):
+        if len(effect.slots) >= MAX_ALIASES or len(view.slot(slot).bindings) >= MAX_ALIASES:
             return None
         slots[slot] = _with_binding(view, request, slot, effect)
         if slot not in effect.slots:
             after = msgspec.structs.replace(effect, slots=(*effect.slots, slot))
     within = request.numbered_within
-    if (slots or _at_home(view, request, effect)) and not identical.takes(effect.effect_id, within, attempt):
+    if (slots or _numbered_here(view, request, effect)) and not identical.takes(effect.effect_id, within, attempt):
         identical = identical.take(effect.effect_id, within, attempt)
     seen = attempt_seen(view, request)
     if not slots and identical is view.identical and seen is None:
@@ -141,7 +141,14 @@ def and_bind(view: View, request: Claim, effect: Effect, events: tuple[Event, ..
     )
 
 
-def _at_home(view: View, request: Claim, effect: Effect) -> bool:
+def _named_here(view: View, request: Claim, slot: bytes, effect: Effect) -> bool:
+    """Whether the id names the effect where the request stands; in another turn it has to be said anew (2.3, 2.5)."""
+    place = request.stands_at(view)
+    bound = (b for b in view.slot(slot).bindings if b.effect == effect.effect_id)
+    return any(identity.at_home(b.place, place, request.scope) for b in bound)
+
+
+def _numbered_here(view: View, request: Claim, effect: Effect) -> bool:
     """Whether the call is numbered where the request stands: by its id there, or, without one, by number."""
     slot = request.slot
     if slot is None:
@@ -210,14 +217,9 @@ def _writes_new(view: View, request: Claim, effect: Effect, events: tuple[Event,
 
 
 def _with_binding(view: View, request: Claim, slot: bytes, effect: Effect) -> CallSlot:
-    place = request.place
+    place = request.stands_at(view)
     binding = Binding(
-        effect.effect_id,
-        request.fingerprint,
-        place.turn,
-        place.step,
-        request.attempt(view) if place.turn is not None else None,
-        effect.status in UNENDING,
+        effect.effect_id, request.fingerprint, place.turn, place.step, place.attempt, effect.status in UNENDING
     )
     standing = tuple(b for b in view.slot(slot).bindings if view.may_stand(b.effect))
     return CallSlot((*standing, binding))

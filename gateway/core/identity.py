@@ -7,12 +7,14 @@ in every ledger.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
+from zlib import crc32
 
-from gateway.core.strict_json import Json, JsonRefused, Number, dumps, parse
+from gateway.core.strict_json import Json, JsonRefused, Number, canonical_text, dumps, parse
 
 MAX_ID_BYTES: Final = 1_024
 """The longest id (2.8)."""
@@ -46,11 +48,21 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """Accepted arguments (2.9): the object, its text as sent (2.10, for the merchant) and its canonical bytes."""
+    """Accepted arguments (2.9): the object, its canonical bytes, and whether it may hold a `Number`."""
 
     value: dict[str, Json]
-    text: str
     canonical: bytes
+    exact: bool = True
+
+    @property
+    def text(self) -> str:
+        """As sent, for the merchant (2.10)."""
+        return dumps(self.value)
+
+    @property
+    def plain(self) -> dict[str, Json]:
+        """With ints and floats only: for schema checks, never for identity."""
+        return json.loads(self.canonical) if self.exact else self.value
 
 
 def read_arguments(sent: Json) -> Arguments:
@@ -65,7 +77,8 @@ def read_arguments(sent: Json) -> Arguments:
             value = parse(value)
     if not isinstance(value, dict):
         raise JsonRefused(f"must be an object or a JSON text holding one, not {_named(value)}")
-    return Arguments(value, dumps(value), dumps(value, canonical=True).encode())
+    canonical, exact = canonical_text(value)
+    return Arguments(value, canonical.encode(), exact)
 
 
 def fingerprint(kind: Kind, target: str, canonical: bytes) -> bytes:
@@ -172,7 +185,7 @@ def match(bounds: Sequence[B], print_: bytes, place: Place, scope: Scope) -> Sam
     reused: Bound | None = None
     for bound in reversed(bounds):
         if bound.fingerprint == print_:
-            if scope is not Scope.AUTO or not _elsewhere(bound.place, place):
+            if at_home(bound.place, place, scope):
                 return Same(bound)
             repeats.append(bound)
         elif reused is None and (scope is not Scope.AUTO or not _states_another(bound.place, place)):
@@ -180,6 +193,11 @@ def match(bounds: Sequence[B], print_: bytes, place: Place, scope: Scope) -> Sam
     if reused is not None:
         return Reused(reused)
     return Repeats(tuple(repeats)) if repeats else None
+
+
+def at_home(bound: Place, place: Place, scope: Scope) -> bool:
+    """Whether an id, given to a call at `bound`, names that same call at `place` too (2.3)."""
+    return scope is not Scope.AUTO or not _elsewhere(bound, place)
 
 
 def _states_another(a: Place, b: Place) -> bool:
@@ -196,15 +214,23 @@ def _differ(a: object, b: object) -> bool:
     return a is not None and b is not None and a != b
 
 
-def field_digests(arguments: Mapping[str, Json], limit: int = 64) -> dict[str, bytes]:
-    """A few bytes a top-level field, enough to name what differs (2.2) without keeping or showing a value."""
-    return {
-        name: _digest(b"oncegate.field.1", dumps(arguments[name], canonical=True).encode())[:6]
-        for name in sorted(arguments)[:limit]
-    }
+def field_digests(arguments: Mapping[str, Json], limit: int = 64) -> dict[str, int]:
+    """A checksum a top-level field, enough to name what differs (2.2) without keeping or showing a value.
+
+    The fingerprint decides whether two calls differ; this only says where, so it may be cheap.
+    """
+    return {name: _checksum(arguments[name]) for name in sorted(arguments)[:limit]}
 
 
-def differing_fields(ours: Mapping[str, bytes], theirs: Mapping[str, bytes]) -> list[str]:
+def _checksum(value: Json) -> int:
+    if isinstance(value, str):
+        return crc32(value.encode(), 1)
+    if type(value) is int:
+        return crc32(str(value).encode())
+    return crc32(dumps(value, canonical=True).encode())
+
+
+def differing_fields(ours: Mapping[str, int], theirs: Mapping[str, int]) -> list[str]:
     """The names of top-level fields that one lacks or that differ, sorted."""
     return sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
 
@@ -223,17 +249,8 @@ def check_id(value: object) -> str:
 
 
 def _digest(*parts: bytes) -> bytes:
-    sha = hashlib.sha256()
-    for part in _prefixed(parts):
-        sha.update(part)
-    return sha.digest()
-
-
-def _prefixed(parts: Iterable[bytes]) -> Iterable[bytes]:
     # Without the lengths, "ab"+"c" and "a"+"bc" would be one call.
-    for part in parts:
-        yield len(part).to_bytes(8, "big")
-        yield part
+    return hashlib.sha256(b"".join([piece for part in parts for piece in (len(part).to_bytes(8), part)])).digest()
 
 
 def _named(value: object) -> str:

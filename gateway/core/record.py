@@ -123,7 +123,7 @@ class Effect(msgspec.Struct, frozen=True, array_like=True):
     step: int | None
     attempt: int
     occurrence: int
-    fields: dict[str, bytes]
+    fields: dict[str, int]
     mode: Mode
     tool_version: int
     endpoint: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -53,18 +53,29 @@ class Claim:
     refusal: Denied | Refused | None = None
     repeat_of: frozenset[bytes] = frozenset()
 
-    @property
-    def slot(self) -> bytes | None:
-        """The ledger's name for the id (2.1), None without one (2.7)."""
-        if self.tool_call_id is None:
-            return None
-        return identity.call_digest(self.company, self.conversation, self.tool_call_id, self.scope, self.place)
+    slot: bytes | None = field(init=False, compare=False)
+    """The ledger's name for the id (2.1), None without one (2.7)."""
+    digest: bytes = field(init=False, compare=False)
+    """The ledger's name for the conversation."""
+    first: bytes = field(init=False, compare=False)
+    """The effect that the call is at occurrence zero: nearly always the one it is."""
+
+    def __post_init__(self) -> None:
+        # Worked out once: each is asked for several times a call, and hashing them was a fifth of its cost.
+        id_ = self.tool_call_id
+        slot = identity.call_digest(self.company, self.conversation, id_, self.scope, self.place) if id_ else None
+        object.__setattr__(self, "slot", slot)
+        object.__setattr__(self, "digest", identity.conversation_digest(self.company, self.conversation))
+        object.__setattr__(self, "first", self._effect_id(0))
 
     @property
     def numbered_within(self) -> str:
         return identity.place_of(self.place.turn, self.tool_call_id)
 
     def effect_id(self, occurrence: int) -> bytes:
+        return self._effect_id(occurrence) if occurrence else self.first
+
+    def _effect_id(self, occurrence: int) -> bytes:
         return identity.effect_id(
             self.company,
             self.conversation,
@@ -78,18 +89,23 @@ class Claim:
 
     def where(self, effects: Iterable[bytes] = ()) -> Where:
         """What to read: the id's slot, the fingerprint's, the likeliest record and those that were asked for."""
-        slot = self.slot
         return Where(
-            conversation=identity.conversation_digest(self.company, self.conversation),
+            conversation=self.digest,
             fingerprint=self.fingerprint,
-            slots=() if slot is None else (slot,),
-            effects=tuple(dict.fromkeys((self.effect_id(0), *effects))),
+            slots=() if self.slot is None else (self.slot,),
+            effects=tuple(dict.fromkeys((self.first, *effects))),
             turn=self.place.turn,
         )
 
     def attempt(self, view: View) -> int:
         """As stated; left out: the highest seen in its turn, else 1 (section 1)."""
         return self.place.attempt or view.highest_attempt or 1
+
+    def stands_at(self, view: View) -> Place:
+        """Its place, the attempt filled in; without a turn there is none."""
+        if self.place.turn is None:
+            return self.place
+        return Place(self.place.turn, self.place.step, self.attempt(view))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import Any, Final, TypeAlias
 
@@ -48,6 +49,9 @@ class Number:
 
     def canonical(self) -> str:
         """Integer values as plain digits, others as `<digits>e<exponent>` without trailing zeros."""
+        whole, _, fraction = self.text.partition(".")
+        if fraction.isdecimal() and fraction[-1] != "0" and whole[0] not in "-0":
+            return f"{whole}{fraction}e-{len(fraction)}"  # most numbers are prices
         found = _NUMBER.fullmatch(self.text)
         assert found is not None
         sign, whole, fraction, exponent = found.groups()
@@ -71,7 +75,7 @@ def parse(text: str, *, max_depth: int = MAX_DEPTH) -> Json:
     if text.count("[") + text.count("{") > max_depth and _depth(text) > max_depth:
         raise JsonRefused(f"nested deeper than {max_depth} levels")
     try:
-        value = _decoder.decode(text)
+        value = (_decode if _needs_care(text) else _decode_ints)(text)
     except json.JSONDecodeError as broken:
         if broken.pos >= len(text.rstrip()) or broken.msg.startswith("Unterminated string"):
             raise JsonRefused("malformed JSON: the text looks truncated") from None
@@ -94,13 +98,20 @@ def parse_bytes(data: bytes, *, max_depth: int = MAX_DEPTH) -> Json:
 
 def dumps(value: Json, *, canonical: bool = False) -> str:
     """Write a parsed document without white space: as sent, or canonical (keys sorted, exact decimals)."""
+    if canonical:
+        return canonical_text(value)[0]
     try:
-        # The C encoder has no hook for a number's text, so a document with any Number takes the slow way.
-        return (_canonical_encoder if canonical else _plain_encoder).encode(value)
+        return _PLAIN(value)
     except _HasNumber:
-        parts: list[str] = []
-        _write(value, parts.append, canonical)
-        return "".join(parts)
+        return _with_numbers(value, False)
+
+
+def canonical_text(value: Json) -> tuple[str, bool]:
+    """The canonical form, and whether the document holds a `Number` (so that `plain` would change it)."""
+    try:
+        return _CANONICAL(value), False
+    except _HasNumber:
+        return _with_numbers(value, True), True
 
 
 def plain(value: Json) -> Json:
@@ -123,13 +134,37 @@ def _has_number(_: object) -> Json:
     raise _HasNumber
 
 
-_plain_encoder = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), default=_has_number)
-_canonical_encoder = json.JSONEncoder(
-    ensure_ascii=False, check_circular=False, separators=(",", ":"), default=_has_number, sort_keys=True
-)
+def _encoder(default: Callable[[Any], Any], canonical: bool) -> Callable[[Json], str]:
+    return json.JSONEncoder(
+        ensure_ascii=False, check_circular=False, separators=(",", ":"), default=default, sort_keys=canonical
+    ).encode
 
 
-def _write(value: Json, out: Any, canonical: bool) -> None:
+_PLAIN: Final = _encoder(_has_number, False)
+_CANONICAL: Final = _encoder(_has_number, True)
+_GAP: Final = "[NaN]"
+
+
+def _with_numbers(value: Json, canonical: bool) -> str:
+    """The C encoder has no hook for a number's text, so it leaves a gap for each, which is filled afterwards.
+
+    No document holds NaN, but a string may hold the gap's characters: then the slow way is taken.
+    """
+    texts: list[str] = []
+
+    def gap(number: Number) -> list[float]:
+        texts.append(number.canonical() if canonical else number.text)
+        return [math.nan]
+
+    pieces = _encoder(gap, canonical)(value).split(_GAP)
+    if len(pieces) == len(texts) + 1:
+        return "".join([piece for pair in zip(pieces, [*texts, ""], strict=True) for piece in pair])
+    parts: list[str] = []
+    _write(value, parts.append, canonical)
+    return "".join(parts)
+
+
+def _write(value: Json, out: Callable[[str], object], canonical: bool) -> None:
     if isinstance(value, dict):
         out("{")
         items = sorted(value.items()) if canonical else list(value.items())
@@ -148,7 +183,7 @@ def _write(value: Json, out: Any, canonical: bool) -> None:
     elif isinstance(value, Number):
         out(value.canonical() if canonical else value.text)
     else:
-        out(_plain_encoder.encode(value))
+        out(_PLAIN(value))
 
 
 def _integer(text: str) -> int | Number:
@@ -186,9 +221,30 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     return found
 
 
-_decoder: Final = json.JSONDecoder(
-    parse_int=_integer, parse_float=_decimal, parse_constant=_constant, object_pairs_hook=_object
-)
+_HOOKS: Final[dict[str, Any]] = {
+    "parse_float": _decimal,
+    "parse_constant": _constant,
+    "object_pairs_hook": _object,
+}
+_decode: Final = json.JSONDecoder(parse_int=_integer, **_HOOKS).decode
+_decode_ints: Final = json.JSONDecoder(**_HOOKS).decode
+_LONG: Final = re.compile(rf"\d{{{MAX_DIGITS + 1}}}")
+
+
+def _needs_care(text: str) -> bool:
+    """Whether an integer in it may be `-0`, which an int forgets, or too long."""
+    return (
+        ":-0" in text
+        or " -0" in text
+        or ",-0" in text
+        or "[-0" in text
+        or "\n-0" in text
+        or "\t-0" in text
+        or "\r-0" in text
+        or text.startswith("-0")
+        # A run that long has a digit at some multiple of the limit.
+        or (any(map(str.isdecimal, text[MAX_DIGITS::MAX_DIGITS])) and _LONG.search(text) is not None)
+    )
 
 
 def _depth(text: str) -> int:

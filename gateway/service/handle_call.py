@@ -20,11 +20,12 @@ from gateway.core.ports import Clock, Ledger, Randomness
 from gateway.core.record import Fault, Mode
 from gateway.core.requests import Claim, OnRepeat, Terms
 from gateway.core.rights import Right, may
-from gateway.core.strict_json import Json, JsonRefused, plain
+from gateway.core.strict_json import Json, JsonRefused
 from gateway.service import answers
 from gateway.service.answers import Asked
 from gateway.service.deciding import Decider
 from gateway.service.reading import Reading
+from gateway.service.recent_ids import RecentIds
 from gateway.service.registry import Registry
 from gateway.service.replay_notes import ReplayNotes
 from gateway.service.running import Running
@@ -99,6 +100,7 @@ class HandleCall:
         self._clock = clock
         self._randomness = randomness
         self._limits = limits
+        self._recent = RecentIds()
 
     async def __call__(self, principal: Principal, request: CallRequest, trace: Trace) -> Answer:
         may(principal, Right.CALL, request.company)
@@ -128,7 +130,7 @@ class HandleCall:
     async def _recorded(self, claim: Claim, asked: Asked, tool: Tool | None, trace: Trace) -> Answer:
         timeout_s = tool.timeout_s if tool is not None else DEFAULT_TIMEOUT_S
         deadline = self._clock.monotonic() + timeout_s + self._limits.wait_margin_s
-        likely_new = claim.refusal is None
+        likely_new = claim.refusal is None and not self._recent.known(claim.slot)
         while True:
             claimed = self._clock.monotonic()
             try:
@@ -202,7 +204,7 @@ class HandleCall:
             return d.Refused("unknown_tool", f"{company.name} has no tool named {request.tool!r}{hint}", tuple(near))
         if not self._registry.secrets(company.name):
             return d.Refused("merchant_not_ready", f"{company.name} has no signing secret yet; add one first")
-        problems = self._schemas.problems(tool, plain(arguments.value))
+        problems = self._schemas.problems(tool, arguments.plain)
         if problems:
             named = tuple(f"{p['field']}: {p['problem']}" for p in problems)
             return d.Refused("invalid_arguments", "the arguments do not fit the tool's parameters", named)

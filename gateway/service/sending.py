@@ -129,5 +129,4 @@ def recorded_outcome(judged: Judged) -> Outcome | None:
     return None
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

@@ -8,7 +8,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import zlib
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 from uuid import uuid4
@@ -16,7 +15,7 @@ from uuid import uuid4
 import pytest
 import trustme
 from flow_client import Api
-from flow_merchant import Connection, RawMerchant, Request, reply
+from flow_merchant import RawMerchant, reply
 from flow_processes import GatewayProcess, RedisProcess, clean_environment
 
 NewMerchant = Callable[..., Awaitable[RawMerchant]]
@@ -206,70 +205,6 @@ async def test_k6_10_secrets_are_in_no_log_event_metric_answer_or_listing(
     assert len(gateway.said) > 10, "it does log at this level"
     for secret in (URL_SECRET, CARD, made, made.removeprefix("whsec_"), "Bearer dev"):
         assert not [page for page in pages if secret.encode() in page], secret
-
-
-def _gzip(data: bytes) -> bytes:
-    packer = zlib.compressobj(wbits=31)
-    return packer.compress(data) + packer.flush()
-
-
-def _bomb(size: int) -> bytes:
-    packer = zlib.compressobj(wbits=31)
-    block = bytes(1 << 20)
-    return b"".join(packer.compress(block) for _ in range(size >> 20)) + packer.flush()
-
-
-ENCODED = {
-    "gzip bomb": (lambda: _bomb(1 << 28), "gzip"),
-    "nested gzip": (lambda: _gzip(_bomb(1 << 26)), "gzip, gzip"),
-    "honest gzip": (lambda: _gzip(b'{"order": 1}'), "gzip"),
-    "deflate": (lambda: zlib.compress(b'{"order": 1}'), "deflate"),
-    "br": (lambda: b"\x0b\x02\x80{}\x03", "br"),
-}
-
-
-@pytest.mark.parametrize(("body", "encoding"), ENCODED.values(), ids=ENCODED.keys())
-async def test_k6_13_compressed_answers_are_not_opened(
-    shop: Api, merchant: RawMerchant, body: Callable[[], bytes], encoding: str
-) -> None:
-    """K6-13, 9.4: none is asked for; one that comes leaves the outcome unknown, memory flat, and is not sent again."""
-    merchant.answers(reply(body(), "Content-Type: application/json", f"Content-Encoding: {encoding}"))
-    before = await shop.metric("process_resident_memory_bytes")
-    assert (await shop.call("z1")).json["status"] == "indeterminate"
-    assert await shop.metric("process_resident_memory_bytes") < before + 32 * 1024 * 1024
-    assert (await shop.call("z1")).decision == "replay"
-    assert merchant.requests[0].headers["accept-encoding"] == "identity"
-    assert merchant.hits == 1
-
-
-async def test_k6_13_p4_12_an_honest_giant_is_done_with_its_result_dropped(shop: Api, merchant: RawMerchant) -> None:
-    """K6-13, 4.12: read to the cap and no further; done, flagged, never run again."""
-
-    async def giant(request: Request, connection: Connection) -> bytes | None:
-        size = 50 * 1024 * 1024
-        await connection.write(
-            f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n[".encode()
-        )
-        for _ in range(size >> 20):
-            await connection.write(b"1," * (1 << 19))
-        return None
-
-    merchant.behave = giant
-    before = await shop.metric("process_resident_memory_bytes")
-    for decision in ("proceed", "replay"):
-        answer = await shop.call("z2")
-        assert (answer.decision, answer.json["status"]) == (decision, "succeeded")
-        assert answer.json["error"]["code"] == "result_dropped"
-    assert await shop.metric("process_resident_memory_bytes") < before + 32 * 1024 * 1024
-    assert merchant.hits == 1
-
-
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "identity, gzip"])
-async def test_k6_13_a_compressed_request_is_415(shop: Api, merchant: RawMerchant, encoding: str) -> None:
-    """K6-13, 9.4: refused by its header alone."""
-    refused = await shop.send("POST", "/v1/calls", _bomb(1 << 24), headers={"Content-Encoding": encoding})
-    assert (refused.status, refused.code) == (415, "encoding_refused")
-    assert merchant.hits == 0
 
 
 async def test_k3_13_an_expired_or_foreign_certificate_is_never_bypassed_without_dev(

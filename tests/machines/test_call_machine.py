@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import fakeredis._helpers
 import fakeredis._socket._base
 import fakeredis.commands_mixins.server_mixin
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
@@ -269,7 +270,8 @@ class Model:
         ask, _, attempt = self.request
         within = ("turn", ask.turn) if ask.turn is not None else ("id", ask.call)
         mine = [n for n in self.named if n.slot == self.slot and n.work is work]
-        if ask.call is None or not mine or any(n.place.turn == ask.turn for n in mine):
+        anew = not [n for n in mine if n in self.under_id(ask, self.slot, self.place)[0]]
+        if ask.call is None or anew or any(n.place.turn == ask.turn for n in mine):
             taken = [n for n in self.numbers if n[0] == within and n[2] == ask.sku]
             here = {n[3] for n in taken if n[1] == attempt}
             if not any(n[1] == attempt and n[4] is work for n in taken):
@@ -277,7 +279,7 @@ class Model:
                 lowest = next(n for n in itertools.count() if n not in here)
                 number = elsewhere[0] if elsewhere else lowest
                 self.numbers.append((within, attempt, ask.sku, number, work))
-        if ask.call is not None and not mine:
+        if ask.call is not None and anew:
             self.named.append(Named(self.slot, work, self.place))
 
     def seen(self, what):
@@ -675,3 +677,10 @@ class CallMachine(RuleBasedStateMachine):
 def test_the_ledger_and_the_model_never_part():
     """2.1, 2.3, 2.4, 2.5, 2.6, 2.7, 4.1, 4.3, 4.4, 4.5, 4.6, 4.7, 4.9, 4.13, 4.15"""
     run_state_machine_as_test(CallMachine, settings=settings.get_profile("machines"))
+
+
+@pytest.mark.slow
+def test_the_ledger_and_the_model_never_part_in_a_long_search():
+    """The same, over conversations twice as long."""
+    longer = settings(settings.get_profile("machines"), max_examples=3_000, stateful_step_count=80)
+    run_state_machine_as_test(CallMachine, settings=longer)
