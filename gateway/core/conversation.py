@@ -8,7 +8,6 @@ two ids in one model reply place two orders.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -142,8 +141,7 @@ def present(effect: Effect | None) -> bool:
     return effect is not None and effect.status is not Status.ABSENT
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(msgspec.Struct, frozen=True):
     """Which part of the ledger a decision reads."""
 
     conversation: bytes
@@ -153,17 +151,16 @@ class Where:
     turn: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """What was read there. `versions` is the ledger's own, opaque here; `now_ms` is None before any read."""
 
     now_ms: int | None = None
-    slots: Mapping[bytes, CallSlot] = field(default_factory=dict)
-    identical: PrintSlot = field(default_factory=PrintSlot)
-    effects: Mapping[bytes, Effect | None] = field(default_factory=dict)
+    slots: Mapping[bytes, CallSlot] = msgspec.field(default_factory=dict)
+    identical: PrintSlot = PrintSlot()
+    effects: Mapping[bytes, Effect | None] = msgspec.field(default_factory=dict)
     highest_attempt: int = 0
     live: int = 0
-    versions: Mapping[tuple[str, bytes], bytes] = field(default_factory=dict)
+    versions: Mapping[tuple[str, bytes], bytes] = msgspec.field(default_factory=dict)
 
     def slot(self, digest: bytes) -> CallSlot:
         return self.slots.get(digest, CallSlot())
@@ -176,18 +173,21 @@ class View:
         """Without identical effects that the retention time has ended."""
         if self.now_ms is None:
             return self
-        return replace(self, identical=self.identical.live_at(self.now_ms, retention_ms))
+        return msgspec.structs.replace(self, identical=self.identical.live_at(self.now_ms, retention_ms))
 
 
 def narrowed(view: View, where: Where) -> View:
     """The part of a view that `where` reads, so that what lies beside it cannot spoil a swap."""
-    kept = {("identical", where.fingerprint), *(("slot", s) for s in where.slots)}
-    kept |= {("effect", e) for e in where.effects}
-    return replace(
-        view,
-        slots={s: view.slots[s] for s in where.slots if s in view.slots},
-        effects={e: view.effects[e] for e in where.effects if e in view.effects},
-        versions={name: version for name, version in view.versions.items() if name in kept},
+    names = [("identical", where.fingerprint), *[("slot", s) for s in where.slots]]
+    names += [("effect", e) for e in where.effects]
+    return View(
+        view.now_ms,
+        {s: view.slots[s] for s in where.slots if s in view.slots},
+        view.identical,
+        {e: view.effects[e] for e in where.effects if e in view.effects},
+        view.highest_attempt,
+        view.live,
+        {name: view.versions[name] for name in names if name in view.versions},
     )
 
 
@@ -196,25 +196,23 @@ def assumed_empty(where: Where) -> View:
     return View(effects=dict.fromkeys(where.effects))
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """One line of the event log (7.6); the ledger adds its sequence number and its time."""
 
     type: str
     effect_id: bytes | None = None
-    data: Mapping[str, object] = field(default_factory=dict)
+    data: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Writes:
+class Writes(msgspec.Struct, frozen=True):
     """What a decision changes, all or nothing. An effect of None is removed.
 
     `admits` names an effect that the conversation gets anew (its bound, 4.13, is checked by the ledger);
     `keep_ms` is how long settled things stay.
     """
 
-    effects: Mapping[bytes, Effect | None] = field(default_factory=dict)
-    slots: Mapping[bytes, CallSlot] = field(default_factory=dict)
+    effects: Mapping[bytes, Effect | None] = msgspec.field(default_factory=dict)
+    slots: Mapping[bytes, CallSlot] = msgspec.field(default_factory=dict)
     identical: PrintSlot | None = None
     attempt_seen: int | None = None
     admits: bytes | None = None

@@ -2,55 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from gateway.core.conversation import Writes
 from gateway.core.record import Effect, Fault
 
 
-@dataclass(frozen=True, slots=True)
-class Granted:
+class Granted(msgspec.Struct, frozen=True):
     """The caller may send, as the holder of the token it claimed with."""
 
     effect: Effect
     matched: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(msgspec.Struct, frozen=True):
     """Answer with the stored outcome, or with "outcome unknown" for an indeterminate one."""
 
     effect: Effect
     matched: str
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """Another holds it: wait for it, then judge again (4.8). `repeat_of` is kept for that (4.9)."""
 
     effect_id: bytes
     repeat_of: frozenset[bytes] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Blocked:
+class Blocked(msgspec.Struct, frozen=True):
     """Held: a repeat of `first` (4.9)."""
 
     effect: Effect
     first: Effect | None
 
 
-@dataclass(frozen=True, slots=True)
-class Denied:
+class Denied(msgspec.Struct, frozen=True):
     """An answer, nothing stored: `prior_outcome_unknown` and refusals by policy or step."""
 
     fault: Fault
     first: Effect | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """A problem, nothing stored and nothing sent: a code of section 8."""
 
     code: str
@@ -58,42 +53,36 @@ class Refused:
     fields: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(msgspec.Struct, frozen=True):
     """The decision depends on records, or on slots of ids, that were not read."""
 
     effects: tuple[bytes, ...] = ()
     slots: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Again:
+class Again(msgspec.Struct, frozen=True):
     """Write this first (a lapsed lease), then judge again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(msgspec.Struct, frozen=True):
     """The outcome is recorded, now or before, under this token."""
 
     effect: Effect
 
 
-@dataclass(frozen=True, slots=True)
-class Conflicting:
+class Conflicting(msgspec.Struct, frozen=True):
     """A success came against another recorded end (4.4): kept as an event, and an alarm."""
 
     effect: Effect
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
+class Late(msgspec.Struct, frozen=True):
     """What came too late to change anything; `effect` is what stands (None: nothing does)."""
 
     effect: Effect | None
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(msgspec.Struct, frozen=True):
     """Released or resolved as absent: nothing stands, and the id may be used again."""
 
 
@@ -102,8 +91,7 @@ Decision: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """A decision and what must be written, unchanged ledger permitting, before it may be acted on."""
 
     decision: Decision

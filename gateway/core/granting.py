@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -47,7 +46,7 @@ def grant_held(view: View, request: Claim, held: Effect) -> Step:
     writes = and_bind(view, request, effect, _started(request, effect.effect_id))
     # A hold ends with the retention time, what executes does not: nor then may the ids that name it.
     opened = {slot: view.slot(slot).marked(effect.effect_id, open=True) for slot in held.slots}
-    return Step(Granted(effect), replace(writes, slots={**opened, **writes.slots}))
+    return Step(Granted(effect), msgspec.structs.replace(writes, slots={**opened, **writes.slots}))
 
 
 def hold(view: View, request: Claim, own: Occurrence, first: Effect, kept: frozenset[bytes]) -> Step:

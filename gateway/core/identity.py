@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 from zlib import crc32
 
-from gateway.core.strict_json import Json, JsonRefused, Number, canonical_text, dumps, parse
+import msgspec
+
+from gateway.core.strict_json import Json, JsonRefused, Number, canonical_bytes, dumps, parse
 
 MAX_ID_BYTES: Final = 1_024
 """The longest id (2.8)."""
@@ -37,8 +38,7 @@ class Kind(StrEnum):
     LOCAL = "local"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where in a conversation a request says it stands; None is left out, and what is left out does not differ."""
 
     turn: str | None = None
@@ -46,8 +46,7 @@ class Place:
     attempt: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
+class Arguments(msgspec.Struct, frozen=True):
     """Accepted arguments (2.9): the object, its canonical bytes, and whether it may hold a `Number`."""
 
     value: dict[str, Json]
@@ -77,8 +76,7 @@ def read_arguments(sent: Json) -> Arguments:
             value = parse(value)
     if not isinstance(value, dict):
         raise JsonRefused(f"must be an object or a JSON text holding one, not {_named(value)}")
-    canonical, exact = canonical_text(value)
-    return Arguments(value, canonical.encode(), exact)
+    return Arguments(value, *canonical_bytes(value))
 
 
 def fingerprint(kind: Kind, target: str, canonical: bytes) -> bytes:
@@ -158,22 +156,19 @@ class Bound(Protocol):
 B = TypeVar("B", bound=Bound)
 
 
-@dataclass(frozen=True, slots=True)
-class Same:
+class Same(msgspec.Struct, frozen=True):
     """The same call (2.1)."""
 
     bound: Bound
 
 
-@dataclass(frozen=True, slots=True)
-class Reused:
+class Reused(msgspec.Struct, frozen=True):
     """The id of another call (2.2)."""
 
     bound: Bound
 
 
-@dataclass(frozen=True, slots=True)
-class Repeats:
+class Repeats(msgspec.Struct, frozen=True):
     """The same work under the same id, in another stated turn or step (2.3): repeats, by 4.9."""
 
     bounds: tuple[Bound, ...]
@@ -227,7 +222,7 @@ def _checksum(value: Json) -> int:
         return crc32(value.encode(), 1)
     if type(value) is int:
         return crc32(str(value).encode())
-    return crc32(dumps(value, canonical=True).encode())
+    return crc32(canonical_bytes(value)[0])
 
 
 def differing_fields(ours: Mapping[str, int], theirs: Mapping[str, int]) -> list[str]:

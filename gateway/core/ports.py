@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
+
 from gateway.core.conversation import Event, View, Where, Writes
 from gateway.core.outcome import Seen
 from gateway.core.record import Effect
 
 
-@dataclass(frozen=True, slots=True)
-class Swap:
+class Swap(msgspec.Struct, frozen=True):
     """`applied`: everything was written, and `view` is what now stands; else nothing was, and `view` is why."""
 
     applied: bool
     view: View
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedEvent:
+class LoggedEvent(msgspec.Struct, frozen=True):
     """An event as the log keeps it: its number in the conversation, from 1, and its time (ms, ledger's clock)."""
 
     seq: int
@@ -28,8 +28,7 @@ class LoggedEvent:
     event: Event
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """Some effects, and the cursor that goes on from there (None: no more)."""
 
     effects: tuple[Effect, ...]

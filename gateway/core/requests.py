@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
+
+import msgspec
 
 from gateway.core import identity
 from gateway.core.conversation import View, Where
@@ -22,8 +23,7 @@ class OnRepeat(StrEnum):
     RUN = "run"
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(msgspec.Struct, frozen=True):
     """What a new effect is claimed under: fixed in its record, but for `on_repeat` (4.6)."""
 
     mode: Mode
@@ -35,8 +35,7 @@ class Terms:
     retention_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """A request to run an effect. `refusal` is what it gets should it be new (4.10)."""
 
     company: str
@@ -53,20 +52,20 @@ class Claim:
     refusal: Denied | Refused | None = None
     repeat_of: frozenset[bytes] = frozenset()
 
-    slot: bytes | None = field(init=False, compare=False)
+    slot: bytes | None = None
     """The ledger's name for the id (2.1), None without one (2.7)."""
-    digest: bytes = field(init=False, compare=False)
+    digest: bytes = b""
     """The ledger's name for the conversation."""
-    first: bytes = field(init=False, compare=False)
+    first: bytes = b""
     """The effect that the call is at occurrence zero: nearly always the one it is."""
 
     def __post_init__(self) -> None:
         # Worked out once: each is asked for several times a call, and hashing them was a fifth of its cost.
         id_ = self.tool_call_id
         slot = identity.call_digest(self.company, self.conversation, id_, self.scope, self.place) if id_ else None
-        object.__setattr__(self, "slot", slot)
-        object.__setattr__(self, "digest", identity.conversation_digest(self.company, self.conversation))
-        object.__setattr__(self, "first", self._effect_id(0))
+        msgspec.structs.force_setattr(self, "slot", slot)
+        msgspec.structs.force_setattr(self, "digest", identity.conversation_digest(self.company, self.conversation))
+        msgspec.structs.force_setattr(self, "first", self._effect_id(0))
 
     @property
     def numbered_within(self) -> str:
@@ -108,8 +107,7 @@ class Claim:
         return Place(self.place.turn, self.place.step, self.attempt(view))
 
 
-@dataclass(frozen=True, slots=True)
-class Settle:
+class Settle(msgspec.Struct, frozen=True):
     """The holder of `token` saw how the effect ended."""
 
     effect_id: bytes
@@ -118,8 +116,7 @@ class Settle:
     keep_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """The holder of `token` proved that nothing was sent."""
 
     effect_id: bytes
@@ -128,8 +125,7 @@ class Release:
     keep_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Lose:
+class Lose(msgspec.Struct, frozen=True):
     """The outcome is unknown: the holder of `token` saw so, or (None) the lease lapsed."""
 
     effect_id: bytes
@@ -138,8 +134,7 @@ class Lose:
     excerpt: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Resolve:
+class Resolve(msgspec.Struct, frozen=True):
     """Someone with the right to do so says how an unknown outcome ended; an outcome of None: it never happened."""
 
     effect_id: bytes

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
-from json.encoder import encode_basestring
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 MAX_DEPTH: Final = 64
 MAX_DIGITS: Final = 1_000
@@ -98,20 +98,15 @@ def parse_bytes(data: bytes, *, max_depth: int = MAX_DEPTH) -> Json:
 
 def dumps(value: Json, *, canonical: bool = False) -> str:
     """Write a parsed document without white space: as sent, or canonical (keys sorted, exact decimals)."""
-    if canonical:
-        return canonical_text(value)[0]
-    try:
-        return _PLAIN(value)
-    except _HasNumber:
-        return _with_numbers(value, False)
+    return (canonical_bytes(value)[0] if canonical else _AS_SENT(value)).decode()
 
 
-def canonical_text(value: Json) -> tuple[str, bool]:
-    """The canonical form, and whether the document holds a `Number` (so that `plain` would change it)."""
+def canonical_bytes(value: Json) -> tuple[bytes, bool]:
+    """The canonical form in UTF-8, and whether the document holds a `Number` (so that `plain` would change it)."""
     try:
-        return _CANONICAL(value), False
+        return _WITHOUT_NUMBERS(value), False
     except _HasNumber:
-        return _with_numbers(value, True), True
+        return _CANONICAL(value), True
 
 
 def plain(value: Json) -> Json:
@@ -130,60 +125,21 @@ class _HasNumber(Exception):
     pass
 
 
-def _has_number(_: object) -> Json:
+def _refuse_number(_: Number) -> Json:
     raise _HasNumber
 
 
-def _encoder(default: Callable[[Any], Any], canonical: bool) -> Callable[[Json], str]:
-    return json.JSONEncoder(
-        ensure_ascii=False, check_circular=False, separators=(",", ":"), default=default, sort_keys=canonical
-    ).encode
+def _as_sent(number: Number) -> msgspec.Raw:
+    return msgspec.Raw(number.text.encode())
 
 
-_PLAIN: Final = _encoder(_has_number, False)
-_CANONICAL: Final = _encoder(_has_number, True)
-_GAP: Final = "[NaN]"
+def _exact_decimal(number: Number) -> msgspec.Raw:
+    return msgspec.Raw(number.canonical().encode())
 
 
-def _with_numbers(value: Json, canonical: bool) -> str:
-    """The C encoder has no hook for a number's text, so it leaves a gap for each, which is filled afterwards.
-
-    No document holds NaN, but a string may hold the gap's characters: then the slow way is taken.
-    """
-    texts: list[str] = []
-
-    def gap(number: Number) -> list[float]:
-        texts.append(number.canonical() if canonical else number.text)
-        return [math.nan]
-
-    pieces = _encoder(gap, canonical)(value).split(_GAP)
-    if len(pieces) == len(texts) + 1:
-        return "".join([piece for pair in zip(pieces, [*texts, ""], strict=True) for piece in pair])
-    parts: list[str] = []
-    _write(value, parts.append, canonical)
-    return "".join(parts)
-
-
-def _write(value: Json, out: Callable[[str], object], canonical: bool) -> None:
-    if isinstance(value, dict):
-        out("{")
-        items = sorted(value.items()) if canonical else list(value.items())
-        for place, (key, item) in enumerate(items):
-            out("," if place else "")
-            out(encode_basestring(key))
-            out(":")
-            _write(item, out, canonical)
-        out("}")
-    elif isinstance(value, list):
-        out("[")
-        for place, item in enumerate(value):
-            out("," if place else "")
-            _write(item, out, canonical)
-        out("]")
-    elif isinstance(value, Number):
-        out(value.canonical() if canonical else value.text)
-    else:
-        out(_PLAIN(value))
+_AS_SENT: Final = msgspec.json.Encoder(enc_hook=_as_sent).encode
+_CANONICAL: Final = msgspec.json.Encoder(enc_hook=_exact_decimal, order="deterministic").encode
+_WITHOUT_NUMBERS: Final = msgspec.json.Encoder(enc_hook=_refuse_number, order="deterministic").encode
 
 
 def _integer(text: str) -> int | Number:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from gateway.core.answer import (
     HELD_MESSAGE,
@@ -19,8 +20,7 @@ from gateway.core.answer import (
 from gateway.core.record import Effect, Fault, Outcome, Status
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """What of a request every answer repeats."""
 
     company: str

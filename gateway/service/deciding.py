@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import Final
+
+import msgspec
 
 from gateway.core import decisions as d
 from gateway.core.conversation import View, Where, assumed_empty, narrowed
@@ -79,7 +80,7 @@ def _alarm(decision: d.Decision) -> None:
 
 
 def _widened(where: Where, need: d.Need) -> Where:
-    return replace(
+    return msgspec.structs.replace(
         where,
         effects=tuple(dict.fromkeys((*where.effects, *need.effects))),
         slots=tuple(dict.fromkeys((*where.slots, *need.slots))),
@@ -88,7 +89,11 @@ def _widened(where: Where, need: d.Need) -> Where:
 
 def _as_written(decision: d.Decision, view: View) -> d.Decision:
     """The decision with its record as the ledger stamped it."""
-    effect = getattr(decision, "effect", None)
-    if isinstance(effect, Effect) and isinstance(decision, d.Granted | d.Replay | d.Blocked | d.Settled | d.Late):
-        return replace(decision, effect=view.effects.get(effect.effect_id) or effect)
-    return decision
+    match decision:
+        case d.Granted(effect=effect) | d.Replay(effect=effect) | d.Blocked(effect=effect) | d.Settled(effect=effect):
+            written = view.effects.get(effect.effect_id)
+        case d.Late(effect=Effect() as effect):
+            written = view.effects.get(effect.effect_id)
+        case _:
+            return decision
+    return decision if written is None else msgspec.structs.replace(decision, effect=written)

@@ -6,8 +6,10 @@ was granted; `reading` sends what needs no ledger.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gateway.core import decisions as d
 from gateway.core import errors, identity
@@ -46,8 +48,7 @@ PROBLEMS: Final = {
 _UNRECORDED: Final = d.Refused("unrecorded", "the ledger has no record of this call")
 
 
-@dataclass(frozen=True, slots=True)
-class CallRequest:
+class CallRequest(msgspec.Struct, frozen=True):
     """A `POST /v1/calls`, its fields checked; `arguments` as they came (2.9)."""
 
     company: str
@@ -143,7 +144,7 @@ class HandleCall:
                 case d.Granted(effect=effect):
                     return await self._running.run(claim, effect, view, asked, tool, trace, claimed)
                 case d.Wait(effect_id=effect_id, repeat_of=kept):
-                    claim = replace(claim, repeat_of=claim.repeat_of | kept)
+                    claim = msgspec.structs.replace(claim, repeat_of=claim.repeat_of | kept)
                     if not await self._waiting.for_end(effect_id, deadline):
                         raise CallInFlight(retry_after_s=1.0)
                     likely_new = False
@@ -185,7 +186,7 @@ class HandleCall:
             except LedgerUnavailable:
                 decision, view = _UNRECORDED, View()
             if isinstance(decision, d.Replay | d.Blocked):
-                return await self._stored(claim, decision, view, replace(asked, side_effecting=True))
+                return await self._stored(claim, decision, view, msgspec.structs.replace(asked, side_effecting=True))
             if isinstance(decision, d.Wait):
                 raise CallInFlight(retry_after_s=1.0)
         if isinstance(refusal, d.Refused):

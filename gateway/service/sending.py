@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gateway import __version__
 from gateway.core.outcome import Outcome as Judged
@@ -17,16 +17,14 @@ FIRST_PAUSE_S: Final = 0.1
 """Before the second try; doubled before each further one, within the deadline."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(msgspec.Struct, frozen=True):
     """What ties log lines of several systems together."""
 
     request_id: str
     traceparent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(msgspec.Struct, frozen=True):
     """What is to be sent. `key` is the merchant's Idempotency-Key, None on read-only calls."""
 
     url: str
@@ -37,8 +35,7 @@ class Order:
     unavailable_means_not_executed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(msgspec.Struct, frozen=True):
     """How the tries ended. `ever_unknown`: some try before the last may have been carried out."""
 
     judged: Judged
@@ -63,7 +60,7 @@ def wire_body(
         "tool_call_id": tool_call_id,
         "attempt": attempt,
     }
-    return f'{{"tool":{_json(tool)},"arguments":{arguments},"context":{_json(context)}}}'.encode()
+    return b'{"tool":%b,"arguments":%b,"context":%b}' % (_json(tool), arguments.encode(), _json(context))
 
 
 class Sending:
@@ -129,4 +126,4 @@ def recorded_outcome(judged: Judged) -> Outcome | None:
     return None
 
 
-_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_json: Final = msgspec.json.Encoder().encode

@@ -11,7 +11,7 @@ from gateway.core.model import Principal, Role
 from gateway.core.rights import DOING, RIGHTS, Right, may
 
 EXPECTED = {
-    Role.RUNTIME: "call read_calls read_tools read_events",
+    Role.RUNTIME: "call read_calls read_results read_tools read_events",
     Role.MERCHANT: "read_calls read_tools write_tools write_company secrets read_events",
     Role.OPERATOR: " ".join(Right),
 }
