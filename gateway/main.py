@@ -42,6 +42,7 @@ from gateway.service.registry import Registry
 from gateway.service.replay_notes import ReplayNotes
 from gateway.service.running import Running
 from gateway.service.sending import Sending
+from gateway.service.settled_answers import SettledAnswers
 from gateway.service.sweep import Sweep
 from gateway.service.waiting import Waiting
 from gateway.settings import Settings
@@ -190,6 +191,7 @@ class _World:
             fixed_keys={"dev": DEV_PRINCIPAL} if settings.dev else {},
         )
         self.decider, self.waiting = Decider(self.ledger), Waiting(self.clock)
+        self.settled = SettledAnswers(self.clock)
         self.notes = ReplayNotes(self.ledger, self.clock, self.background.spawn)
         self.sweep = Sweep(self.ledger, self.decider, self.waiting, self.notes, self.clock)
         self.metrics = Metrics()
@@ -226,6 +228,7 @@ class _World:
                 sending=self.sending,
                 registry=self.registry,
                 waiting=self.waiting,
+                settled=self.settled,
                 clock=self.clock,
                 lease_margin_s=margin_s,
                 spawn=self.background.spawn,
@@ -233,6 +236,7 @@ class _World:
             reading=Reading(self.sending, self.registry, self.clock, self.randomness),
             waiting=self.waiting,
             notes=self.notes,
+            settled=self.settled,
             schemas=self.schemas,
             clock=self.clock,
             randomness=self.randomness,

@@ -1,7 +1,7 @@
 """The requests of a bench, encoded before they are needed: about 1 KB each, as a chat's runtime sends them.
 
-A conversation has three turns of four calls, one after another on one connection; turn, step and id are
-stated; no two orders are alike.
+A conversation has three turns of four calls, one after another on one connection; turn, step, attempt and id
+are stated; no two orders are alike.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ _DOCUMENT: Final[dict[str, Any]] = {
     "arguments": _ARGUMENTS,
     "turn": f"t-{_NUMBER}",
     "step": "%d",
+    "attempt": 1,
 }
 
 

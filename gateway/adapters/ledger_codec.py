@@ -109,8 +109,7 @@ def attempt_of(stored: Stored) -> int:
 
 
 def event_bytes(event: Event) -> bytes:
-    data = {key: value for key, value in event.data.items() if value is not None}
-    return _encode((event.type, event.effect_id, data))
+    return _encode((event.type, event.effect_id, event.data))
 
 
 def event_of(seq: int, raw: bytes) -> LoggedEvent:

@@ -1,7 +1,7 @@
 """Names in Redis. All keys of a conversation, and its bucket's indexes, share one cluster slot (4.15).
 
-The hash tag is one of 4,096 buckets of (company, conversation). Nothing a caller says appears in a key, only
-digests, so no brace in an id can steer a slot.
+The hash tag is one of 4,096 buckets of (company, conversation), and it comes first: what a caller says appears, if at
+all, behind it, so no brace in an id can steer a slot.
 """
 
 from __future__ import annotations
@@ -64,13 +64,12 @@ class Bucket:
         return self._tag + b"i" + digest
 
     def identical(self, fingerprint: bytes) -> bytes:
-        return self._tag + b"p" + self._within(fingerprint)
+        return self._tag + b"p" + self._conversation + fingerprint[:16]
 
-    def turn(self, turn: str) -> bytes:
-        return self._tag + b"t" + self._within(turn.encode())
-
-    def _within(self, part: bytes) -> bytes:
-        return hashlib.sha256(self._conversation + part).digest()[:16]
+    def turn(self, turn: bytes) -> bytes:
+        # 31 bytes at most as they are, else 32 of their digest: no turn has the key of another.
+        rest = turn if len(turn) < 32 else hashlib.sha256(turn).digest()
+        return self._tag + b"t" + self._conversation + rest
 
     def read_by(self, where: Where) -> list[tuple[str, bytes]]:
         """The names (as a view's `versions` has them) of what a decision reads, the ids' slots first."""
@@ -89,4 +88,4 @@ class Bucket:
             return self.slot(rest)
         if kind == "identical":
             return self.identical(rest)
-        return self.turn(rest.decode())
+        return self.turn(rest)

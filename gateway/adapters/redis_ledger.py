@@ -18,6 +18,7 @@ from gateway.core.ports import LoggedEvent, Page, Swap
 from gateway.core.record import UNENDING, Effect, Status
 
 Name = tuple[str, bytes]
+_UNCHANGED: Final = (b"=", b"", b"")
 _DUE, _UNKNOWN, _LIVE = 3, 4, 1  # key numbers in swap.lua
 _CHUNK: Final = 256
 _FOREVER, _KEEP = "ever", "keep"
@@ -40,18 +41,23 @@ class RedisLedger:
         return _view(bucket, names, answer)
 
     async def swap(self, where: Where, view: View, writes: Writes) -> Swap:
-        bucket = Bucket.of(where.conversation)
-        names = list(dict.fromkeys([*bucket.read_by(where), *view.versions, *_written(where, writes)]))
-        version = self._nonce()
-        operations = _operations(view, writes)
-        events = [codec.event_bytes(event) for event in writes.events]
-        limit: Any = MAX_LIVE if writes.admits is not None else b""
-        arguments = [version, bucket.records, limit, writes.keep_ms, len(operations) // 4, *operations]
-        arguments += [len(events), *events]
+        bucket, version = Bucket.of(where.conversation), self._nonce()
         values = _values(where, writes)
+        versions = view.versions
+        names = list({**dict.fromkeys(bucket.read_by(where)), **versions, **values})
+        operations = _operations(view, writes)
+        arguments = [
+            version,
+            bucket.records,
+            b"" if writes.admits is None else MAX_LIVE,
+            writes.keep_ms,
+            len(operations) // 4,
+            *operations,
+            len(writes.events),
+            *[codec.event_bytes(event) for event in writes.events],
+        ]
         for name in names:
-            arguments.append(view.versions.get(name, b""))
-            arguments.extend(values.get(name, (b"=", b"", b"")))
+            arguments += (versions.get(name, b""), *values.get(name, _UNCHANGED))
         answer = await self._run(bucket, names, arguments)
         if answer[0] == 1:
             return Swap(True, _after(view, writes, values, version, answer[1]))
@@ -110,8 +116,11 @@ class RedisLedger:
         return [codec.effect_of(codec.opened(value)) if value else None for value in raw]
 
     async def _run(self, bucket: Bucket, names: Sequence[Name], arguments: list[Any]) -> list[Any]:
-        keys = [bucket.live, bucket.events, bucket.due, bucket.unknown, *(bucket.key(name) for name in names)]
-        answer: list[Any] = await self._guarded(self._swap.run(self._commands, keys, arguments))
+        keys = [bucket.live, bucket.events, bucket.due, bucket.unknown, *[bucket.key(name) for name in names]]
+        try:
+            answer: list[Any] = await self._swap.run(self._commands, keys, arguments)
+        except LedgerUnreachable as cause:
+            raise LedgerUnavailable(may_have_run=cause.may_have_run) from cause
         return answer
 
     async def _do(self, *arguments: Any) -> Any:
@@ -151,16 +160,6 @@ def _view(bucket: Bucket, names: Sequence[Name], answer: Sequence[Any]) -> View:
         effects[pointed[key]] = codec.effect_of(stored) if value else None
         versions["effect", pointed[key]] = stored.version
     return View(now_ms, slots, identical, effects, highest, live, versions)
-
-
-def _written(where: Where, writes: Writes) -> list[Name]:
-    names: list[Name] = [("effect", effect) for effect in writes.effects]
-    names += [("slot", slot) for slot in writes.slots]
-    if writes.identical is not None:
-        names.append(("identical", where.fingerprint))
-    if writes.attempt_seen is not None and where.turn is not None:
-        names.append(("turn", where.turn.encode()))
-    return names
 
 
 def _values(where: Where, writes: Writes) -> dict[Name, tuple[Any, Any, bytes]]:

@@ -7,6 +7,7 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 _PREFIX: Final = "whsec_"
@@ -41,6 +42,7 @@ def sign_headers(
     return [("webhook-id", message_id), ("webhook-timestamp", stamp), ("webhook-signature", signatures)]
 
 
+@lru_cache(maxsize=1_024)
 def _key(secret: bytes | str, place: int) -> bytes:
     if isinstance(secret, bytes):
         key = secret

@@ -9,8 +9,8 @@ from __future__ import annotations
 from gateway.core import identity
 from gateway.core.conversation import Binding, View, Writes, present
 from gateway.core.decisions import Blocked, Granted, Need, Refused, Replay, Step, Wait
-from gateway.core.granting import attempt_seen, bind, lapse, take_up
-from gateway.core.occurrences import occurrence_of
+from gateway.core.granting import attempt_seen, bind, grant, lapse, take_up
+from gateway.core.occurrences import Occurrence, occurrence_of
 from gateway.core.record import Mode, Move, Status, check_move
 from gateway.core.repeats import judge_held, judge_repeat
 from gateway.core.requests import Claim
@@ -18,6 +18,10 @@ from gateway.core.requests import Claim
 
 def claim(view: View, request: Claim) -> Step:
     """Judge one request against one view. Raises ImpossibleMove only for a fault of ours."""
+    if view.now_ms is None and request.refusal is None:
+        # Nothing was read and nothing is assumed to be there: every question below has one answer. A test holds
+        # this equal to the long way.
+        return grant(view, request, Occurrence(0, request.first))
     view = view.bounded(request.terms.retention_ms)
     judged = _judge(view, request)
     seen = attempt_seen(view, request)

@@ -225,15 +225,17 @@ def _with_binding(view: View, request: Claim, slot: bytes, effect: Effect) -> Ca
 
 
 def _proposal(request: Claim) -> dict[str, object]:
-    return {
-        "kind": request.kind.value,
+    place = request.place
+    said = {
+        "kind": request.kind,
         "target": request.target,
         "tool_call_id": request.tool_call_id,
-        "turn": request.place.turn,
-        "step": request.place.step,
-        "attempt": request.place.attempt,
+        "turn": place.turn,
+        "step": place.step,
+        "attempt": place.attempt,
         "tool_version": request.terms.tool_version,
     }
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def full() -> Decision:

@@ -25,14 +25,8 @@ def occurrence_of(view: View, request: Claim) -> Occurrence:
     within, attempt = request.numbered_within, request.attempt(view)
     if request.tool_call_id is None:
         return Occurrence(0, _named(view, request, within, 0))
-    used = view.identical.used(within, attempt)
-    number = 0
-    while True:
-        if number not in used:
-            effect = _named(view, request, within, number)
-            if not used or not view.identical.takes(effect, within, attempt):
-                return Occurrence(number, effect)
-        number += 1
+    number = view.identical.lowest_free(within, attempt)
+    return Occurrence(number, _named(view, request, within, number))
 
 
 def _named(view: View, request: Claim, within: str, number: int) -> bytes:

@@ -75,7 +75,7 @@ def parse(text: str, *, max_depth: int = MAX_DEPTH) -> Json:
     if text.count("[") + text.count("{") > max_depth and _depth(text) > max_depth:
         raise JsonRefused(f"nested deeper than {max_depth} levels")
     try:
-        value = (_decode if _needs_care(text) else _decode_ints)(text)
+        value = _decode(text)
     except json.JSONDecodeError as broken:
         if broken.pos >= len(text.rstrip()) or broken.msg.startswith("Unterminated string"):
             raise JsonRefused("malformed JSON: the text looks truncated") from None
@@ -143,7 +143,9 @@ _WITHOUT_NUMBERS: Final = msgspec.json.Encoder(enc_hook=_refuse_number, order="d
 
 
 def _integer(text: str) -> int | Number:
-    if len(text) > MAX_DIGITS and len(text.lstrip("-")) > MAX_DIGITS:
+    if len(text) < 18 and text != "-0":
+        return int(text)
+    if len(text.lstrip("-")) > MAX_DIGITS:
         raise JsonRefused(f"a number has over {MAX_DIGITS:,} digits")
     return Number(text) if text == "-0" else int(text)
 
@@ -177,30 +179,9 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     return found
 
 
-_HOOKS: Final[dict[str, Any]] = {
-    "parse_float": _decimal,
-    "parse_constant": _constant,
-    "object_pairs_hook": _object,
-}
-_decode: Final = json.JSONDecoder(parse_int=_integer, **_HOOKS).decode
-_decode_ints: Final = json.JSONDecoder(**_HOOKS).decode
-_LONG: Final = re.compile(rf"\d{{{MAX_DIGITS + 1}}}")
-
-
-def _needs_care(text: str) -> bool:
-    """Whether an integer in it may be `-0`, which an int forgets, or too long."""
-    return (
-        ":-0" in text
-        or " -0" in text
-        or ",-0" in text
-        or "[-0" in text
-        or "\n-0" in text
-        or "\t-0" in text
-        or "\r-0" in text
-        or text.startswith("-0")
-        # A run that long has a digit at some multiple of the limit.
-        or (any(map(str.isdecimal, text[MAX_DIGITS::MAX_DIGITS])) and _LONG.search(text) is not None)
-    )
+_decode: Final = json.JSONDecoder(
+    parse_int=_integer, parse_float=_decimal, parse_constant=_constant, object_pairs_hook=_object
+).decode
 
 
 def _depth(text: str) -> int:

@@ -19,7 +19,7 @@ from gateway.core.errors import CallInFlight, GatewayError, LedgerUnavailable, M
 from gateway.core.identity import Arguments, Kind, Place, Scope
 from gateway.core.model import Company, Principal, Tool
 from gateway.core.ports import Clock, Ledger, Randomness
-from gateway.core.record import Fault, Mode
+from gateway.core.record import Effect, Fault, Mode
 from gateway.core.requests import Claim, OnRepeat, Terms
 from gateway.core.rights import Right, may
 from gateway.core.strict_json import Json, JsonRefused
@@ -33,6 +33,7 @@ from gateway.service.replay_notes import ReplayNotes
 from gateway.service.running import Running
 from gateway.service.schemas import ArgumentCheck
 from gateway.service.sending import Trace
+from gateway.service.settled_answers import Key, SettledAnswers, key_of
 from gateway.service.waiting import Waiting
 
 DEFAULT_TIMEOUT_S: Final = 10.0
@@ -85,6 +86,7 @@ class HandleCall:
         reading: Reading,
         waiting: Waiting,
         notes: ReplayNotes,
+        settled: SettledAnswers,
         schemas: ArgumentCheck,
         clock: Clock,
         randomness: Randomness,
@@ -101,6 +103,7 @@ class HandleCall:
         self._clock = clock
         self._randomness = randomness
         self._limits = limits
+        self._settled = settled
         self._recent = RecentIds()
 
     async def __call__(self, principal: Principal, request: CallRequest, trace: Trace) -> Answer:
@@ -110,10 +113,15 @@ class HandleCall:
 
     async def _answer(self, request: CallRequest, trace: Trace) -> Answer:
         company = self._registry.company(request.company)
-        tool = self._registry.tool(request.company, request.tool)
         arguments = _read_arguments(request)
         place = Place(request.turn, request.step, request.attempt)
         scope = request.call_id_scope or company.call_id_scope
+        key = key_of(company.name, request.conversation, request.tool_call_id, place, scope, request.tool, arguments)
+        kept = self._settled.get(key)
+        if kept is not None:
+            asked = Asked(company.name, request.conversation, request.tool_call_id, request.tool)
+            return self._replayed(asked, kept[0], "tool_call_id", kept[1], company)
+        tool = self._registry.tool(request.company, request.tool)
         refusal = self._refusal(company, tool, request, arguments)
         if tool is not None and not tool.verdict.side_effecting:
             return await self._read_only(company, tool, request, arguments, place, scope, refusal, trace)
@@ -126,9 +134,9 @@ class HandleCall:
             )
         claim = self._claim(company, tool, request, arguments, place, scope, refusal)
         asked = Asked(company.name, request.conversation, request.tool_call_id, request.tool)
-        return await self._recorded(claim, asked, tool, trace)
+        return await self._recorded(claim, asked, tool, trace, key)
 
-    async def _recorded(self, claim: Claim, asked: Asked, tool: Tool | None, trace: Trace) -> Answer:
+    async def _recorded(self, claim: Claim, asked: Asked, tool: Tool | None, trace: Trace, key: Key | None) -> Answer:
         timeout_s = tool.timeout_s if tool is not None else DEFAULT_TIMEOUT_S
         deadline = self._clock.monotonic() + timeout_s + self._limits.wait_margin_s
         likely_new = claim.refusal is None and not self._recent.known(claim.slot)
@@ -142,21 +150,27 @@ class HandleCall:
                 raise
             match decision:
                 case d.Granted(effect=effect):
-                    return await self._running.run(claim, effect, view, asked, tool, trace, claimed)
+                    return await self._running.run(claim, effect, view, asked, tool, trace, claimed, key)
                 case d.Wait(effect_id=effect_id, repeat_of=kept):
                     claim = msgspec.structs.replace(claim, repeat_of=claim.repeat_of | kept)
                     if not await self._waiting.for_end(effect_id, deadline):
                         raise CallInFlight(retry_after_s=1.0)
                     likely_new = False
                 case _:
-                    return await self._stored(claim, decision, view, asked)
+                    return await self._stored(claim, decision, view, asked, key)
 
-    async def _stored(self, claim: Claim, decision: d.Decision, view: View, asked: Asked) -> Answer:
+    def _replayed(self, asked: Asked, effect: Effect, matched: str, now_ms: int, company: Company) -> Answer:
+        self._notes.note(effect, matched, int(company.retention_s * 1000))
+        return answers.of_replay(asked, effect, matched, now_ms)
+
+    async def _stored(
+        self, claim: Claim, decision: d.Decision, view: View, asked: Asked, key: Key | None = None
+    ) -> Answer:
         now_ms = view.now_ms or self._clock.wall_ms()
         match decision:
             case d.Replay(effect=effect, matched=matched):
-                self._notes.note(effect, matched, claim.terms.retention_ms)
-                return answers.of_replay(asked, effect, matched, now_ms)
+                self._settled.put(key, effect, now_ms)
+                return self._replayed(asked, effect, matched, now_ms, self._registry.company(claim.company))
             case d.Blocked(effect=effect, first=first):
                 return answers.of_hold(asked, effect, first)
             case d.Denied(fault=fault, first=first):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
@@ -13,6 +14,8 @@ from gateway.core.ports import Clock, Ledger
 from gateway.core.record import Effect
 
 PERIOD_S: Final = 60.0
+GATHER_S: Final = 0.1
+"""How long first notes are gathered, so that they leave in one write."""
 MOST_KEPT: Final = 10_000
 """Calls remembered at once; beyond it the oldest may be noted sooner than a minute apart."""
 
@@ -36,19 +39,25 @@ class ReplayNotes:
         self._clock = clock
         self._spawn = spawn
         self._notes: OrderedDict[bytes, _Note] = OrderedDict()
+        self._soon: list[_Note] = []
+        self._writing = False
 
     def note(self, effect: Effect, matched: str, keep_ms: int) -> None:
-        """Count one replay; the first of a call is written at once, in the background."""
+        """Count one replay; the first of a call is written soon, in the background, together with others'."""
         note = self._notes.get(effect.effect_id)
         if note is None:
             note = self._notes[effect.effect_id] = _Note(effect, matched, keep_ms, 0.0)
             if len(self._notes) > MOST_KEPT:
                 _, oldest = self._notes.popitem(last=False)
                 if oldest.count:
-                    self._spawn(self._write(oldest))
+                    self._soon.append(oldest)
         note.count += 1
-        if self._clock.monotonic() >= note.due:
-            self._begin(note)
+        if note.count == 1 and self._clock.monotonic() >= note.due:
+            note.due = self._clock.monotonic() + PERIOD_S
+            self._soon.append(note)
+        if self._soon and not self._writing:
+            self._writing = True
+            self._spawn(self._write_soon())
 
     async def flush(self, *, everything: bool = False) -> None:
         """Write what is due (all of it before a stop), and forget calls that were quiet for a minute."""
@@ -60,12 +69,19 @@ class ReplayNotes:
             elif not note.count and now >= note.due:
                 del self._notes[effect_id]
 
-    def _begin(self, note: _Note) -> None:
-        note.due = self._clock.monotonic() + PERIOD_S
-        self._spawn(self._write(note))
+    async def _write_soon(self) -> None:
+        try:
+            await self._clock.sleep(GATHER_S)
+            while self._soon:
+                now, self._soon = self._soon, []
+                await asyncio.gather(*[self._write(note) for note in now])
+        finally:
+            self._writing = False
 
     async def _write(self, note: _Note) -> None:
         effect, count = note.effect, note.count
+        if not count:
+            return
         event = Event("effect.replayed", effect.effect_id, {"matched": note.matched, "count": count})
         note.count = 0
         try:

@@ -21,6 +21,7 @@ from gateway.service.deciding import Decider
 from gateway.service.reading import not_sent
 from gateway.service.registry import Registry
 from gateway.service.sending import Order, Sending, Sent, Trace, recorded_outcome, wire_body
+from gateway.service.settled_answers import Key, SettledAnswers
 from gateway.service.waiting import Waiting
 
 _log = logging.getLogger("oncegate.calls")
@@ -41,6 +42,7 @@ class Running:
         sending: Sending,
         registry: Registry,
         waiting: Waiting,
+        settled: SettledAnswers,
         clock: Clock,
         lease_margin_s: float,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
@@ -49,14 +51,24 @@ class Running:
         self._sending = sending
         self._registry = registry
         self._waiting = waiting
+        self._answers = settled
         self._clock = clock
         self._lease_margin_s = lease_margin_s
         self._spawn = spawn
 
     async def run(
-        self, claim: Claim, effect: Effect, view: View, asked: Asked, tool: Tool | None, trace: Trace, claimed: float
+        self,
+        claim: Claim,
+        effect: Effect,
+        view: View,
+        asked: Asked,
+        tool: Tool | None,
+        trace: Trace,
+        claimed: float,
+        key: Key | None = None,
     ) -> Answer:
-        """Send and settle. `claimed`: this worker's clock when the claim left, from which its lease counts."""
+        """Send and settle. `claimed`: this worker's clock when the claim left, from which its lease counts; `key`:
+        what its repeats may be answered under without asking the ledger."""
         timeout_s = effect.lease_ms / 1000 - self._lease_margin_s
         deadline = self._clock.monotonic() + timeout_s
         if claimed + effect.lease_ms / 1000 < deadline:
@@ -69,7 +81,7 @@ class Running:
         sent = await self._sending.send(_order(claim, effect, tool), secrets, trace, deadline=deadline)
         outcome = recorded_outcome(sent.judged)
         if outcome is not None:
-            return await self._settled(claim, effect, view, asked, outcome)
+            return await self._settled(claim, effect, view, asked, outcome, key)
         if sent.judged.kind is OutcomeKind.NOT_SENT and not sent.ever_unknown:
             judged = sent.judged
             decision = await self._end(
@@ -84,11 +96,14 @@ class Running:
         """A claim may have landed though nobody said so: take it back, for as long as it takes (4.11)."""
         self._spawn(self._withdraw(claim))
 
-    async def _settled(self, claim: Claim, effect: Effect, view: View, asked: Asked, outcome: Outcome) -> Answer:
+    async def _settled(
+        self, claim: Claim, effect: Effect, view: View, asked: Asked, outcome: Outcome, key: Key | None
+    ) -> Answer:
         request = Settle(effect.effect_id, claim.token, outcome, claim.terms.retention_ms)
         decision = await self._end(request, effect, view)
         match decision:
             case d.Settled(effect=after):
+                self._answers.put(key, after, after.settled_at or 0)
                 return answers.of_effect(asked, after)
             case d.Late(effect=Effect() as after) if after.outcome != outcome:
                 return answers.of_effect(asked, after)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from msgspec.structs import replace
 
 import hiredis
 import msgspec
 import pytest
+from msgspec.structs import replace
 from redis.cluster import key_slot
 from redis.exceptions import ResponseError
 
@@ -107,6 +107,18 @@ async def test_p4_15_what_a_swap_returns_is_what_a_read_finds(bench):
     assert replace(read, now_ms=0, live=0) == replace(view, now_ms=0, live=0)
     assert read.live == 1
     assert read.effects[decision.effect.effect_id] == decision.effect
+
+
+async def test_p4_15_a_record_that_came_with_its_id_is_compared_too(bench):
+    """4.15: it was read, so the decision may rest on it."""
+    effect = (await bench.claim("call_1", turn="t-1", attempt=1)).effect
+    where = everything(bench, effect)
+    by_id = replace(where, effects=())
+    seen = await bench.ledger.read(by_id)
+    assert seen.effects == {effect.effect_id: effect}
+    changed = CHANGES["a record"](seen, effect)
+    assert (await bench.ledger.swap(where, await bench.ledger.read(where), changed)).applied
+    assert not (await bench.ledger.swap(by_id, seen, Writes(attempt_seen=9, keep_ms=DAY_MS))).applied
 
 
 async def test_p4_15_a_name_that_was_never_read_is_taken_to_be_absent(bench):
@@ -266,6 +278,18 @@ async def test_p4_13_when_the_retention_is_over_the_call_is_new(memory_bench, me
     assert await memory_bench.ledger.events(identity.conversation_digest("acme", "c-1"), 0, 9) != []
 
 
+async def test_p4_13_what_the_retention_ended_frees_its_number(memory_bench, memory_time):
+    """4.13, 2.4: though identical ones of later live on."""
+    place = {"attempt": 1, "on_repeat": OnRepeat.RUN, "keep_ms": 10 * DAY_MS, "window_ms": 0}
+    first = await memory_bench.run("call_1", turn="t-1", **place)
+    memory_time.advance(5 * DAY_MS)
+    await memory_bench.run("call_2", turn="t-2", **place)
+    memory_time.advance(6 * DAY_MS)
+    again = await memory_bench.claim("call_3", turn="t-1", **place)
+    assert isinstance(again, d.Granted)
+    assert (again.effect.occurrence, again.effect.effect_id) == (0, first.effect_id)
+
+
 async def test_p4_13_an_unknown_outcome_outlives_every_retention(memory_bench, memory_time):
     """4.13"""
     await memory_bench.lost("call_1", keep_ms=DAY_MS)
@@ -314,12 +338,13 @@ async def test_p4_13_what_is_released_makes_room(bench, three_at_most):
     assert isinstance(await bench.claim("call_4", {"n": 4}), d.Refused)
 
 
-async def test_p4_13_what_the_retention_ended_makes_room(memory_bench, memory_time, three_at_most):
+async def test_p4_13_what_the_retention_ended_makes_room(memory_bench, memory_time, three_at_most, bucket):
     """4.13"""
     for number in range(3):
         await memory_bench.run(f"call_{number}", {"n": number}, keep_ms=DAY_MS)
     memory_time.advance(DAY_MS + 1_000)
     assert isinstance(await memory_bench.claim("call_3", {"n": 3}), d.Granted)
+    assert await memory_bench.wire.do("ZCARD", bucket.live) == 1
 
 
 async def test_p4_13_the_bound_holds_against_many_at_once(bench, three_at_most):
@@ -336,7 +361,7 @@ async def test_p7_6_events_are_numbered_from_one_in_the_order_they_happened(benc
     """7.6"""
     conversation = identity.conversation_digest("acme", "c-1")
     effect = await bench.run("call_1")
-    await bench.ledger.append(conversation, [Event("tool.registered", None, {"a": 1, "b": None}), Event("x")], DAY_MS)
+    await bench.ledger.append(conversation, [Event("tool.registered", None, {"a": 1}), Event("x")], DAY_MS)
     await bench.release((await bench.claim("call_2", {"sku": "B"})).effect)
     logged = await bench.ledger.events(conversation, 0, 100)
     assert [line.seq for line in logged] == list(range(1, len(logged) + 1))

@@ -163,17 +163,12 @@ class Model:
         self.within = within
         mine = [n for n in self.numbers if n[0] == within and n[2] == ask.sku]
         used = {n[3] for n in mine if n[1] == attempt}
-        number = -1
-        while True:
-            number += 1
-            if ask.call is not None and number in used:
-                continue
-            natural = next((w for w in self.works if w.key == (within, ask.sku, number)), None)
-            there = [n for n in mine if n[3] == number]
-            if natural is None and there:
-                natural = max(there, key=lambda n: n[1])[4]
-            if ask.call is None or natural is None or not any(n[1] == attempt and n[4] is natural for n in mine):
-                return number, natural
+        number = 0 if ask.call is None else next(n for n in itertools.count() if n not in used)
+        natural = next((w for w in self.works if w.key == (within, ask.sku, number)), None)
+        there = [n for n in mine if n[3] == number]
+        if natural is None and there:
+            natural = max(there, key=lambda n: n[1])[4]
+        return number, natural
 
     def known(self, work):
         _, token, _ = self.request

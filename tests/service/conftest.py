@@ -25,6 +25,7 @@ from gateway.service.reading import Reading
 from gateway.service.replay_notes import ReplayNotes
 from gateway.service.running import Running
 from gateway.service.sending import Sending, Trace
+from gateway.service.settled_answers import SettledAnswers
 from gateway.service.sweep import Sweep
 from gateway.service.waiting import Waiting
 from heuristics import classify
@@ -179,12 +180,14 @@ def build(ledger: RedisLedger, shelf: Shelf, merchant: CountingMerchant, clock: 
         return [("webhook-id", message_id), ("webhook-timestamp", str(timestamp_s))]
 
     tokens, decider, waiting = Tokens(), Decider(ledger), Waiting(clock)
+    settled = SettledAnswers(clock)
     sending = Sending(merchant, sign, clock, result_cap=1_048_576)
     running = Running(
         decider=decider,
         sending=sending,
         registry=shelf,  # type: ignore[arg-type]
         waiting=waiting,
+        settled=settled,
         clock=clock,
         lease_margin_s=5.0,
         spawn=spawn,
@@ -199,6 +202,7 @@ def build(ledger: RedisLedger, shelf: Shelf, merchant: CountingMerchant, clock: 
         reading=reading,
         waiting=waiting,
         notes=notes,
+        settled=settled,
         schemas=NoSchemas(),
         clock=clock,
         randomness=tokens,
