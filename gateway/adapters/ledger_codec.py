@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from gateway.core.conversation import CallSlot, Event, Known, PrintSlot
+from gateway.core.errors import LedgerUnavailable
 from gateway.core.ports import LoggedEvent
 from gateway.core.record import FORMAT, SETTLED, Effect, Status
 
@@ -21,8 +22,8 @@ _print_slot: Final = msgspec.msgpack.Decoder(PrintSlot).decode
 _event: Final = msgspec.msgpack.Decoder(tuple[str, bytes | None, dict[str, Any]]).decode
 
 
-class UnknownFormat(Exception):
-    """A record was written by a newer gateway than this one (4.13)."""
+class UnknownFormat(LedgerUnavailable):
+    """A record was written by a newer gateway than this one (4.13): as good as no ledger, so nothing is sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,7 @@ class HandleCall:
         arguments = _read_arguments(request)
         place = Place(request.turn, request.step, request.attempt)
         scope = request.call_id_scope or company.call_id_scope
+        _check_scope(request, scope)
         key = key_of(company.name, request.conversation, request.tool_call_id, place, scope, request.tool, arguments)
         kept = self._settled.get(key)
         if kept is not None:
@@ -276,6 +277,19 @@ class HandleCall:
             await self._ledger.append(conversation, [Event("effect.denied", None, data)], claim.terms.retention_ms)
         except LedgerUnavailable:
             return  # the refusal stands; only its line in the log is lost
+
+
+def _check_scope(request: CallRequest, scope: Scope) -> None:
+    """2.3: a scope that names turn or step cannot do without them, wherever it was set."""
+    named = {Scope.TURN: ("turn",), Scope.STEP: ("turn", "step")}.get(scope, ())
+    missing = [name for name in named if getattr(request, name) is None]
+    if missing and request.tool_call_id is not None:
+        raise Malformed(
+            f"call_id_scope {scope} needs {' and '.join(missing)}",
+            details={
+                "fields": [{"field": f"/{name}", "problem": f"needed by call_id_scope {scope}"} for name in missing]
+            },
+        )
 
 
 def _read_arguments(request: CallRequest) -> Arguments:

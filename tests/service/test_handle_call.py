@@ -20,6 +20,7 @@ from gateway.core.errors import (
     ToolCallIdReused,
     UnknownTool,
 )
+from gateway.core.identity import Scope
 from gateway.core.model import Company, Principal, Role
 from gateway.core.record import Mode
 from gateway.core.requests import OnRepeat
@@ -547,3 +548,45 @@ async def test_p9_1_a_key_of_another_company_is_forbidden_whatever_the_body_says
     with pytest.raises(GatewayError) as no_right:
         await world.handle(merchant, CallRequest("shop1", "c1", "create_order", {}, "n1"), Trace("r"))
     assert no_right.value.status == 403
+
+
+@pytest.mark.parametrize(("scope", "place", "named"), [("turn", {}, ["/turn"]), ("step", {"turn": "t1"}, ["/step"])])
+async def test_p2_3_a_scope_set_for_the_company_asks_for_what_it_names(world, scope, place, named):
+    """2.3: leaving turn or step out is then a 400 that names it, and nothing is sent."""
+    world.shelf.companies["shop1"] = Company("shop1", call_id_scope=Scope(scope))
+    with pytest.raises(Malformed) as missing:
+        await world.call(tool_call_id="n1", **place)
+    assert [f["field"] for f in missing.value.details["fields"]] == named
+    assert world.merchant.hits == 0
+
+
+async def test_p4_10_an_exact_repeat_is_answered_also_while_the_ledger_is_away(world):
+    """4.10, 2.1: a settled outcome is final, so what this gateway has just settled needs no look."""
+    call = {"tool_call_id": "n1", "turn": "t1", "step": 1, "attempt": 1}
+    await world.call(**call)
+    world.decider._ledger = None
+    again = body(await world.call(**call))
+    assert (again["decision"], again["result"], again["replay"]["matched"]) == (
+        "replay",
+        {"order": "O-1"},
+        "tool_call_id",
+    )
+    for change in (
+        {"arguments": {"sku": "B"}},
+        {"tool": "cancel_order"},
+        {"attempt": 2},
+        {"attempt": None},
+        {"step": 2},
+    ):
+        with pytest.raises(AttributeError):
+            await world.call(**{**call, **change})
+
+
+async def test_p4_6_an_unknown_outcome_is_never_answered_from_the_process(world, seen):
+    """4.6, 5.5: what may still be settled or resolved is asked of the ledger each time."""
+    call = {"tool_call_id": "n1", "turn": "t1", "step": 1, "attempt": 1}
+    world.merchant.behave = lambda _: seen["timed_out"]
+    await world.call(**call)
+    world.decider._ledger = None
+    with pytest.raises(AttributeError):
+        await world.call(**call)
