@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, Protocol, TypeVar
 from zlib import crc32
 
@@ -119,6 +120,7 @@ def place_of(turn: str | None, tool_call_id: str | None) -> str:
     return "i" + tool_call_id
 
 
+@lru_cache(maxsize=8_192)
 def conversation_digest(company: str, conversation: str) -> bytes:
     """16 bytes naming a conversation in the ledger."""
     return _digest(b"oncegate.conversation.1", company.encode(), conversation.encode())[:16]
