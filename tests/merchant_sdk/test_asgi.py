@@ -43,7 +43,11 @@ async def test_k6_06_a_captured_request_is_harmless_inside_five_minutes_and_refu
         assert replay.status == status
         assert replay.body == first.body or status == 401
     clock.at = start
-    for name, value in ((b"webhook-timestamp", b"%d" % (start + 1)), (b"idempotency-key", b"k2"), (b"webhook-id", b"k2")):
+    for name, value in (
+        (b"webhook-timestamp", b"%d" % (start + 1)),
+        (b"idempotency-key", b"k2"),
+        (b"webhook-id", b"k2"),
+    ):
         altered = [(n, value if n == name else v) for n, v in headers]
         assert (await gateway.send(app, altered, body)).status == 401
     assert (await gateway.send(app, [*headers, (b"idempotency-key", b"k2")], body)).status == 401
@@ -165,7 +169,9 @@ async def test_k7_08_the_same_key_with_other_arguments_or_another_buyer_is_a_con
     assert len(rows()) == 1
 
 
-async def test_k7_05_c_the_same_purchase_by_another_call_is_flagged(shop: Shop, gateway: Any, clock: Any, rows: Any) -> None:
+async def test_k7_05_c_the_same_purchase_by_another_call_is_flagged(
+    shop: Shop, gateway: Any, clock: Any, rows: Any
+) -> None:
     """K7-05 (c): inside the window the original, when it was placed and how to order again; then a new order."""
     app = shop.asgi()
     await gateway.call(app, "place_order", ORDER, key="k1")
@@ -326,7 +332,10 @@ async def test_a_decline_is_told_and_the_next_attempt_goes_through(
 
     app = shop.asgi()
     declined = await gateway.call(app, "place_order", {}, key="k1")
-    assert (declined.status, declined.json) == (402, {"error": {"code": "card_declined", "message": "Your card was declined."}})
+    assert (declined.status, declined.json) == (
+        402,
+        {"error": {"code": "card_declined", "message": "Your card was declined."}},
+    )
     assert rows() == []
     funds[0] = True
     twin = await gateway.call(app, "place_order", {}, key="k1")

@@ -24,7 +24,9 @@ def count(demo: Any, database: Path) -> Any:
 
 
 async def fill(gateway: Any, app: Any, key: str, conversation: str = "c-1") -> None:
-    reply = await gateway.call(app, "add_to_cart", {"item": "masala-dosa", "quantity": 2}, key=key, conversation=conversation)
+    reply = await gateway.call(
+        app, "add_to_cart", {"item": "masala-dosa", "quantity": 2}, key=key, conversation=conversation
+    )
     assert reply.status == 200
 
 
@@ -65,9 +67,15 @@ async def test_k1_13_a_lost_reply_and_a_brand_new_call_are_one_order(
 
 async def test_two_conversations_of_one_buyer_are_one_order(gateway: Any, app: Any, count: Any) -> None:
     """K7-05 (c): the phone number is the buyer; another buyer's equal cart is another order."""
-    for conversation, phone, expected in (("c-1", "+91 1", "MO-1001"), ("c-2", "+91 1", "MO-1001"), ("c-3", "+91 2", "MO-1002")):
+    for conversation, phone, expected in (
+        ("c-1", "+91 1", "MO-1001"),
+        ("c-2", "+91 1", "MO-1001"),
+        ("c-3", "+91 2", "MO-1002"),
+    ):
         await fill(gateway, app, f"a-{conversation}", conversation)
-        reply = await gateway.call(app, "place_order", {"phone": phone}, key=f"o-{conversation}", conversation=conversation)
+        reply = await gateway.call(
+            app, "place_order", {"phone": phone}, key=f"o-{conversation}", conversation=conversation
+        )
         assert reply.json["order_id"] == expected
     assert count() == 2
 

@@ -99,7 +99,9 @@ def test_k7_05_b_a_new_token_is_always_a_new_order(place: Place, rows: Rows, clo
     assert len(rows()) == 2
 
 
-@pytest.mark.parametrize(("after_s", "repeat"), [(5, True), (90, True), (1140, True), (1199.9, True), (1200, False), (10_800, False)])
+@pytest.mark.parametrize(
+    ("after_s", "repeat"), [(5, True), (90, True), (1140, True), (1199.9, True), (1200, False), (10_800, False)]
+)
 def test_k7_05_c_a_derived_key_finds_the_original_inside_its_window(
     place: Place, rows: Rows, clock: Any, after_s: float, repeat: bool
 ) -> None:

@@ -47,7 +47,20 @@ def test_the_golden_vectors_hold(vector: dict[str, Any]) -> None:
 
 def test_the_first_vector_can_be_made_by_hand() -> None:
     """The format as `docs/merchants.md` describes it, written out without the SDK."""
-    parts = ["oncegate.request-key.v1", "window", "", "", "place_order", "b-1", "USD", "1", "pizza", "0", "500", "2000000"]
+    parts = [
+        "oncegate.request-key.v1",
+        "window",
+        "",
+        "",
+        "place_order",
+        "b-1",
+        "USD",
+        "1",
+        "pizza",
+        "0",
+        "500",
+        "2000000",
+    ]
     text = "".join(f"{len(part)}:{part}," for part in parts)
     assert "v1." + hashlib.sha256(text.encode()).hexdigest() == VECTORS["vectors"][0]["output"]["key"]
 

@@ -31,7 +31,9 @@ def test_the_published_standard_webhooks_example_verifies() -> None:
     assert verify([secret], headers, body, now=at).id == msg_id
 
 
-@pytest.mark.parametrize("body", [b"", b"\xff\x00", "ü".encode(), b"x" * 100_000], ids=["empty", "bytes", "text", "long"])
+@pytest.mark.parametrize(
+    "body", [b"", b"\xff\x00", "ü".encode(), b"x" * 100_000], ids=["empty", "bytes", "text", "long"]
+)
 def test_any_body_verifies_as_its_exact_bytes_and_not_with_one_more(body: bytes) -> None:
     """Section 6: what is signed are the bytes, not their meaning."""
     headers = signed(body=body)
@@ -87,7 +89,11 @@ def test_the_same_bytes_cannot_be_cut_into_another_id_and_timestamp() -> None:
     """K6-06: `a.1` at 2 and `a` at 1 sign alike, so an id holds no full stop."""
     with pytest.raises(ValueError, match="full stop"):
         sign(SECRET, f"a.{NOW}", NOW, BODY)
-    shifted = {"webhook-id": f"k1.{NOW}", "webhook-timestamp": "1", "webhook-signature": sign(SECRET, "k1", NOW, b"1.x")}
+    shifted = {
+        "webhook-id": f"k1.{NOW}",
+        "webhook-timestamp": "1",
+        "webhook-signature": sign(SECRET, "k1", NOW, b"1.x"),
+    }
     with pytest.raises(SignatureError):
         verify([SECRET], shifted, b"x", now=NOW)
 
@@ -123,7 +129,9 @@ names = st.sampled_from([b"webhook-id", b"webhook-timestamp", b"webhook-signatur
 
 
 @settings(max_examples=300, deadline=None)
-@given(headers=st.lists(st.tuples(names | st.binary(max_size=20), header_bytes), max_size=6), body=st.binary(max_size=40))
+@given(
+    headers=st.lists(st.tuples(names | st.binary(max_size=20), header_bytes), max_size=6), body=st.binary(max_size=40)
+)
 def test_k6_07_arbitrary_bytes_never_verify_and_never_raise_anything_else(
     headers: list[tuple[bytes, bytes]], body: bytes
 ) -> None:
@@ -140,7 +148,9 @@ def test_k6_07_arbitrary_text_never_verifies_and_never_raises_anything_else(head
         verify([SECRET], headers, BODY, now=NOW)
 
 
-@pytest.mark.parametrize("bad", ["", "secret", "whsec_", "whsec_***", "whsec_c2hvcnQ=", "whsec_ü", "whsec_" + "A" * 400])
+@pytest.mark.parametrize(
+    "bad", ["", "secret", "whsec_", "whsec_***", "whsec_c2hvcnQ=", "whsec_ü", "whsec_" + "A" * 400]
+)
 def test_a_bad_secret_is_named_without_being_shown(bad: str) -> None:
     """9.3: no secret in an error, nor in what caused it."""
     with pytest.raises(SecretError) as caught:

@@ -79,6 +79,17 @@ def test_the_docs_show_the_file_that_is_tested() -> None:
 def test_the_docs_name_only_what_the_sdk_has() -> None:
     """A name in the docs that does not exist costs its reader an hour."""
     text = (ROOT / "docs" / "merchants.md").read_text()
-    for name in ("issue_token", "redeem", "request_key", "once", "CallKey", "fingerprint", "Refused", "NoReply", "RequestKey", "ReplyBeforeCommit"):
+    for name in (
+        "issue_token",
+        "redeem",
+        "request_key",
+        "once",
+        "CallKey",
+        "fingerprint",
+        "Refused",
+        "NoReply",
+        "RequestKey",
+        "ReplyBeforeCommit",
+    ):
         assert name in text
         assert name in merchant_sdk.__all__

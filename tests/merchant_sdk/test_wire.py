@@ -80,7 +80,10 @@ def test_the_fingerprint_of_a_call_is_that_of_its_meaning(one: str, other: str, 
     assert (keys[0] == keys[1]) is same
 
 
-@pytest.mark.parametrize("changed", [{"tool": "u"}, {"context": {**CONTEXT, "company": "b"}}, {"context": {**CONTEXT, "conversation": "c-2"}}])
+@pytest.mark.parametrize(
+    "changed",
+    [{"tool": "u"}, {"context": {**CONTEXT, "company": "b"}}, {"context": {**CONTEXT, "conversation": "c-2"}}],
+)
 def test_k7_08_tool_company_and_conversation_are_part_of_the_call(changed: dict[str, Any]) -> None:
     """K7-08: one key for two conversations is a conflict, never the other's answer."""
     assert parse_call("k", body(**changed)).call_key() != parse_call("k", body()).call_key()
