@@ -4,6 +4,7 @@
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2
+LABELLED = $(or $(DATA),$(wildcard ../shared/cases/tools_open.csv))
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,8 +41,9 @@ replay: setup ## Replay recorded calls: make replay DATA=calls.jsonl
 	@test -n "$(DATA)" || { echo "which calls? make replay DATA=calls.jsonl" >&2; exit 2; }
 	@$(BIN)/python -m benchmarks.replay "$(DATA)"
 
-accuracy: setup ## How often the heuristic judges a labelled tool name rightly
-	@$(BIN)/python -m benchmarks.accuracy
+accuracy: setup ## How often names are judged rightly: make accuracy DATA=names.csv
+	@test -n "$(LABELLED)" || { echo "which names? make accuracy DATA=names.csv (columns: name, effect, repo)" >&2; exit 2; }
+	@$(BIN)/python tests/heuristics/accuracy.py "$(LABELLED)"
 
 lock: setup ## Write tests/requirements.lock anew (ARGS=--upgrade for the newest versions)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install -qq --disable-pip-version-check uv

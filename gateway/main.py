@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import random
 import signal
 import socket
 import time
@@ -47,6 +48,7 @@ from gateway.service.sweep import Sweep
 from gateway.service.waiting import Waiting
 from gateway.settings import Settings
 from gateway.web.app import Application, create_app
+from gateway.web.http_protocol import BoundedHttp
 from gateway.web.metrics import Metrics
 from gateway.web.services import Limits, Services
 from gateway.web.stopping import Stopping
@@ -142,12 +144,13 @@ async def open_gateway(settings: Settings, *, config: Path, environ: Mapping[str
         try:
             yield gateway
         finally:
-            await gateway.app.calls.drain(settings.stop.grace_s)
+            left_s = gateway.stopping.left_s(settings.stop.grace_s)
+            await gateway.app.calls.drain(left_s)
             sweeping.cancel()
             await asyncio.gather(sweeping, return_exceptions=True)
             with contextlib.suppress(LedgerUnavailable):
                 await world.notes.flush(everything=True)
-            await world.background.drain(settings.stop.grace_s)
+            await world.background.drain(gateway.stopping.left_s(settings.stop.grace_s) + 0.5)
 
 
 async def open_commands(stack: contextlib.AsyncExitStack, settings: Settings) -> Commands:
@@ -190,7 +193,7 @@ class _World:
             files=files,
             fixed_keys={"dev": DEV_PRINCIPAL} if settings.dev else {},
         )
-        self.decider, self.waiting = Decider(self.ledger), Waiting(self.clock)
+        self.decider, self.waiting = Decider(self.ledger, jitter=random.random), Waiting(self.clock)
         self.settled = SettledAnswers(self.clock)
         self.notes = ReplayNotes(self.ledger, self.clock, self.background.spawn)
         self.sweep = Sweep(self.ledger, self.decider, self.waiting, self.notes, self.clock)
@@ -242,7 +245,7 @@ class _World:
             randomness=self.randomness,
             limits=CallLimits(margin_s, self._settings.calls.wait_margin_s),
         )
-        stopping = Stopping()
+        stopping = Stopping(self.clock.monotonic)
         services = Services(
             handle_call=handle_call,
             look_up=LookUp(self.ledger),
@@ -288,7 +291,7 @@ async def serve(settings: Settings, *, config: Path, environ: Mapping[str, str],
             gateway.app,
             host=settings.http.host,
             port=settings.http.port,
-            http="httptools",
+            http=BoundedHttp,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -17,16 +17,21 @@ from typing import Annotated, Any, Final, cast
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
+from rapidfuzz import process
+from rapidfuzz.distance import Indel
 
 from gateway.core.errors import ConfigError
 from gateway.settings_tree import RESERVED, Settings
-from heuristics import nearest
 
 __all__ = ["FIELDS", "Settings", "environment_name", "load", "read_settings"]
 
 PREFIX: Final = "ONCEGATE_"
 OTHERS_NAMES: Final = ("URL", "KEY", "COMPANY", "SHARED", "CONFIG")
 """Names after the prefix that belong to clients, tools and tests; all that start with SECRET_ are merchants'."""
+
+
+ALIKE: Final = 0.6
+"""From 0 to 1: a name that resembles no setting so much gets no suggestion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +235,15 @@ def _places(paths: tuple[str, ...], given: Mapping[str, _Given]) -> str:
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
-    near = nearest(name, known, 1)
+    # By the letters that differ, and without what all of them begin with: in ONCEGATE_… anything resembles anything.
+    near = process.extractOne(
+        name, sorted(known), scorer=Indel.normalized_similarity, processor=_own_part, score_cutoff=ALIKE
+    )
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def _own_part(name: str) -> str:
+    return name.upper().removeprefix(PREFIX)
 
 
 def _no_files(_: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
 from gateway.adapters.redis_urls import LedgerUrlError, parse_ledger_url
 from gateway.core.addresses import LOOPBACK, Network
@@ -26,11 +26,16 @@ def _ledger(url: str) -> str:
     return url
 
 
-def _network(text: object) -> object:
-    return ip_network(text) if isinstance(text, str) else text
+def _network(given: object) -> Network:
+    if isinstance(given, IPv4Network | IPv6Network):
+        return given
+    if isinstance(given, str):
+        return ip_network(given)
+    raise ValueError("not a network")  # ip_network would take 1 for 0.0.0.1/32
 
 
-NetworkText = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)]
+# Plain: a validator of the library's behind it would be handed a network where it is strict about text.
+NetworkText = Annotated[IPv4Network | IPv6Network, PlainValidator(_network)]
 
 
 class _Section(BaseModel):

@@ -52,6 +52,89 @@ def test_the_environment_speaks_text_for_every_kind_of_setting() -> None:
     assert (settings.company_defaults.max_steps, settings.company_defaults.retention_s) == (None, 1.5 * 86_400)
 
 
+EVERY = {
+    # setting: (in TOML, in the environment, as the tree has it)
+    "dev": ("true", "true", True),
+    "ledger.url": ('"memory"', "memory", "memory"),
+    "ledger.connections": ("7", "7", 7),
+    "ledger.connect_timeout_s": ("3", "3", 3.0),
+    "ledger.command_timeout_s": ("4.5", "4.5", 4.5),
+    "http.host": ('"::1"', "::1", "::1"),
+    "http.port": ("9090", "9090", 9090),
+    "http.body_limit_bytes": ("2048", "2048", 2048),
+    "http.batch_limit": ("9", "9", 9),
+    "merchants.allow_http": ("true", "true", True),
+    "merchants.allow_addresses": (
+        '["10.1.0.0/16", "fd00::/8"]',
+        "10.1.0.0/16, fd00::/8",
+        (ip_network("10.1.0.0/16"), ip_network("fd00::/8")),
+    ),
+    "merchants.keepalive_s": ("0", "0", 0.0),
+    "merchants.result_cap_bytes": ("4096", "4096", 4096),
+    "calls.lease_margin_s": ("6", "6", 6.0),
+    "calls.wait_margin_s": ("2.5", "2.5", 2.5),
+    "calls.repeat_window_s": ("0", "0", 0.0),
+    "calls.max_steps": ('"off"', "off", "off"),
+    "retention.days": ("60", "60", 60.0),
+    "registration.on_finding": ('"refuse"', "refuse", "refuse"),
+    "registration.heuristic": ('"platform"', "platform", "platform"),
+    "registration.overrides": ('{ "sync_*" = true }', '{"sync_*": true}', {"sync_*": True}),
+    "stop.grace_s": ("45", "45", 45.0),
+}
+RESERVED = {"ledger.wait_replicas", "ledger.wait_fsync"}
+
+
+def value_of(settings: Settings, path: str) -> object:
+    found: Any = settings
+    for name in path.split("."):
+        found = getattr(found, name)
+    return found
+
+
+@pytest.mark.parametrize("source", ["file", "environment"])
+def test_every_setting_can_be_set_from_the_file_and_from_the_environment(source: str) -> None:
+    """Each alone and all together, none at its default; a setting that is missing here fails the test."""
+    assert set(EVERY) == set(FIELDS) - RESERVED
+    tables: dict[str, list[str]] = {}
+    environ = {}
+    for path, (toml, text, _) in EVERY.items():
+        section, _, key = path.rpartition(".")
+        tables.setdefault(section, []).append(f"{key} = {toml}")
+        environ[environment_name(path)] = text
+        alone = f"[{section}]\n{key} = {toml}\n" if section else f"{key} = {toml}\n"
+        read = load({}, {}, alone) if source == "file" else load({}, {environment_name(path): text}, None)
+        assert value_of(read, path) == EVERY[path][2] != value_of(Settings(), path), path
+    whole = "\n".join(
+        line for section, lines in sorted(tables.items()) for line in (*([f"[{section}]"] if section else []), *lines)
+    )
+    settings = load({}, {}, whole) if source == "file" else load({}, environ, None)
+    assert {path: value_of(settings, path) for path in EVERY} == {path: right for path, (_, _, right) in EVERY.items()}
+
+
+@pytest.mark.parametrize("wrong_value", ['["10.0.0.1/8"]', "[1]", '["shop.example"]', '"10.0.0.0/8"', "[true]", "[[]]"])
+def test_what_is_no_list_of_networks_is_refused_in_the_file(wrong_value: str) -> None:
+    """A number would be read as an address by Python, and a wall with it."""
+    (line,) = wrong({}, {}, f"[merchants]\nallow_addresses = {wrong_value}\n")
+    assert line.startswith("config/gateway.toml, merchants.allow_addresses: must be networks such as")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("ONCEGATE_CALS_MAX", "ONCEGATE_CALLS_MAX_STEPS"),
+        ("ONCEGATE_PORT", "ONCEGATE_HTTP_PORT"),
+        ("ONCEGATE_LEDGER", "ONCEGATE_LEDGER_URL"),
+        ("ONCEGATE_MAX_STEPS", "ONCEGATE_CALLS_MAX_STEPS"),
+        ("ONCEGATE_LEDGER_URL_FIEL", "ONCEGATE_LEDGER_URL_FILE"),
+        ("ONCEGATE_QUX", None),
+    ],
+)
+def test_a_misspelt_variable_is_told_the_nearest_name_by_its_letters(name: str, meant: str | None) -> None:
+    """The prefix that all of them share counts for nothing."""
+    (line,) = wrong({}, {name: "1"}, None)
+    assert line == f"{name}: is not a setting" + (f"; did you mean {meant}?" if meant else "")
+
+
 def test_every_wrong_setting_is_reported_at_once_with_its_place_and_what_is_accepted() -> None:
     text = """
 dvv = true

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -16,6 +17,8 @@ from gateway.core.errors import LedgerUnavailable
 from gateway.core.granting import MAX_LIVE
 from gateway.core.ports import LoggedEvent, Page, Swap
 from gateway.core.record import UNENDING, Effect, Status
+
+_log = logging.getLogger("oncegate.ledger")
 
 Name = tuple[str, bytes]
 _UNCHANGED: Final = (b"=", b"", b"")
@@ -113,7 +116,7 @@ class RedisLedger:
 
     async def _records(self, pairs: Sequence[tuple[int, bytes]]) -> list[Effect | None]:
         raw = await asyncio.gather(*(self._do("GET", Bucket(number).records + id_) for number, id_ in pairs))
-        return [codec.effect_of(codec.opened(value)) if value else None for value in raw]
+        return [_readable(value) for value in raw]
 
     async def _run(self, bucket: Bucket, names: Sequence[Name], arguments: list[Any]) -> list[Any]:
         keys = [bucket.live, bucket.events, bucket.due, bucket.unknown, *[bucket.key(name) for name in names]]
@@ -131,6 +134,15 @@ class RedisLedger:
             return await asked
         except LedgerUnreachable as cause:
             raise LedgerUnavailable(may_have_run=cause.may_have_run) from cause
+
+
+def _readable(value: bytes | None) -> Effect | None:
+    """A record of a listing. One that a newer gateway wrote is that gateway's to sweep: it is passed over here."""
+    try:
+        return codec.effect_of(codec.opened(value)) if value else None
+    except codec.UnknownFormat as unknown:
+        _log.error("a record was passed over: %s", unknown)
+        return None
 
 
 def _view(bucket: Bucket, names: Sequence[Name], answer: Sequence[Any]) -> View:

@@ -12,6 +12,7 @@ import uvloop
 
 from gateway.adapters.redis_program import LocalRedisError
 from gateway.adapters.redis_urls import parse_ledger_url
+from gateway.commands.log_lines import LogLines
 from gateway.core.errors import ConfigError, LedgerUnavailable
 from gateway.main import serve
 from gateway.settings import Settings, read_settings
@@ -88,8 +89,8 @@ def _say(line: str) -> None:
 
 
 def _log_to_stderr(level: str) -> None:
-    logging.basicConfig(
-        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogLines())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("oncegate").setLevel(level.upper())
     logging.getLogger("gateway").setLevel(level.upper())

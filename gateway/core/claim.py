@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gateway.core import identity
 from gateway.core.conversation import Binding, View, Writes, present
-from gateway.core.decisions import Blocked, Granted, Need, Refused, Replay, Step, Wait
+from gateway.core.decisions import UNRECORDED, Blocked, Granted, Need, Refused, Replay, Step, Wait
 from gateway.core.granting import attempt_seen, bind, grant, lapse, take_up
 from gateway.core.occurrences import Occurrence, occurrence_of
 from gateway.core.record import Mode, Move, Status, check_move
@@ -69,7 +69,9 @@ def _known(view: View, request: Claim, effect_id: bytes, matched: str) -> Step:
     if view.now_ms is not None and effect.lapsed(view.now_ms):
         return lapse(view, effect)
     if effect.status is Status.AWAITING_APPROVAL:
-        return Step(request.refusal) if request.refusal is not None else judge_held(view, request, effect)
+        if request.refusal is not None and request.refusal is not UNRECORDED:
+            return Step(request.refusal)
+        return judge_held(view, request, effect)
     if effect.status is Status.EXECUTING:
         check_move(effect.status, Move.CLAIM, effect.status)
         if effect.tokens[-1] == request.token:

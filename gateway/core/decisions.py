@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -84,6 +84,10 @@ class Late(msgspec.Struct, frozen=True):
 
 class Gone(msgspec.Struct, frozen=True):
     """Released or resolved as absent: nothing stands, and the id may be used again."""
+
+
+UNRECORDED: Final = Refused("unrecorded", "the ledger has no record of this call")
+"""The refusal of a look-up that must start nothing: what is recorded is still judged in full (3.6)."""
 
 
 Decision: TypeAlias = (

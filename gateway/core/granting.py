@@ -88,10 +88,13 @@ def lapse(view: View, effect: Effect) -> Step:
     return Step(Again(), lost(view, effect, "lease lapsed"))
 
 
-def lost(view: View, effect: Effect, reason: str, excerpt: str = "") -> Writes:
-    """The writes of the table's `lost` column; `excerpt` is what was seen, cleaned, for the log."""
+def lost(view: View, effect: Effect, reason: str, excerpt: str = "", http_status: int | None = None) -> Writes:
+    """The writes of the table's `lost` column; `excerpt` is what was seen, cleaned, for the log, and `http_status`
+    the merchant's, where its answer got so far."""
     after = moved(effect, Move.LOST, Status.INDETERMINATE, was_unknown=True)
     data: dict[str, object] = {"reason": reason}
+    if http_status is not None:
+        data["http_status"] = http_status
     if excerpt:
         data["seen"] = excerpt
     return Writes(

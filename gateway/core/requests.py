@@ -132,6 +132,7 @@ class Lose(msgspec.Struct, frozen=True):
     token: bytes | None
     reason: str
     excerpt: str = ""
+    http_status: int | None = None
 
 
 class Resolve(msgspec.Struct, frozen=True):

@@ -120,7 +120,7 @@ def _lose(view: View, effect: Effect, request: Lose) -> Step:
     ours = request.token is not None and effect.tokens[-1:] == (request.token,)
     lapsed = request.token is None and view.now_ms is not None and effect.lapsed(view.now_ms)
     if effect.status is Status.EXECUTING and (ours or lapsed):
-        writes = lost(view, effect, request.reason, request.excerpt)
+        writes = lost(view, effect, request.reason, request.excerpt, request.http_status)
         after = writes.effects[effect.effect_id]
         return Step(Late(after), writes)
     return Step(Late(effect))

@@ -30,7 +30,8 @@ class Problem(OncegateError):
     """An RFC 9457 problem from the gateway: there is no tool result.
 
     `code` is one of semantics 8, `status` the HTTP status, `retry_after` whole or broken seconds or
-    None, `body` the whole problem as decoded. `outcome` is what the gateway said, with one exception:
+    None, `body` the whole problem as decoded, `fields` what is wrong with which part of the request, each
+    a line `pointer: problem` (`/arguments/quantity: is required`). `outcome` is what the gateway said, with one exception:
     after an earlier try of this request was lost on the way, a 503 says nothing about that try, and
     `outcome` is `unknown`.
     """
@@ -51,9 +52,17 @@ class Problem(OncegateError):
         self.status = status
         self.retry_after = retry_after
         self.body: Mapping[str, Any] = body or {}
+        self.fields: tuple[str, ...] = _lines(self.body.get("fields"))
 
     def __str__(self) -> str:
         return f"{self.status} {self.code}: {self.message}"
+
+
+def _lines(fields: object) -> tuple[str, ...]:
+    """What has another shape is left out: a problem that cannot be read in full is still a problem."""
+    rows = fields if isinstance(fields, list) else []
+    pairs = ((row.get("field"), row.get("problem")) for row in rows if isinstance(row, dict))
+    return tuple(f"{field}: {said}" for field, said in pairs if isinstance(field, str) and isinstance(said, str))
 
 
 class NoAnswer(OncegateError):

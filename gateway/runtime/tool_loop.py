@@ -188,7 +188,7 @@ class ToolLoop:
                 call_id_scope=self._call_id_scope,
             )
         except OncegateError as error:
-            return replace(done, error=error, message=_noted(f"{error.message} {_what_now(error)}", asked))
+            return replace(done, error=error, message=_noted(f"{_sentence(error.message)} {_what_now(error)}", asked))
         return replace(done, answer=answer, message=_noted(answer.message, asked))
 
 
@@ -198,6 +198,12 @@ def _unsent(asked: Asked, step: int, message: str, fault: str) -> TurnCall:
 
 def _noted(message: str, asked: Asked) -> str:
     return f"{message}\n{asked.note}" if asked.note else message
+
+
+def _sentence(message: str) -> str:
+    """`message`, ended, so that what follows it does not run into it."""
+    ended = message.rstrip()
+    return ended if ended.endswith((".", "!", "?", "…")) else f"{ended}."
 
 
 def _what_now(error: OncegateError) -> str:

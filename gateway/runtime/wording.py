@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-DEFAULT_INSTRUCTION = r"""\ Rules for using tools. - Call a tool that changes something (an order, a
-booking, a payment, a cancellation, an address) only after the \ customer has clearly confirmed that very
-action. Reading needs no confirmation. - Say that something was done only when a tool result says so. No
-result means that it was not done or is not known. - If an outcome is not known, do not call the tool
-again. Tell the customer that it may have happened and is \ being checked. - If a call is blocked or waits
-for an approval, do not call it again. Tell the customer what it waits for. - If a result is marked as a
-repeat, nothing new was done: report the first outcome, once."""
+DEFAULT_INSTRUCTION = "\n".join(
+    (
+        "Rules for using tools.",
+        "- Call a tool that changes something (an order, a booking, a payment, a cancellation, an address) only after "
+        "the customer has clearly confirmed that very action. Reading needs no confirmation.",
+        "- Say that something was done only when a tool result says so. No result means that it was not done or is "
+        "not known.",
+        "- If an outcome is not known, do not call the tool again. Tell the customer that it may have happened and is "
+        "being checked.",
+        "- If a call is blocked or waits for an approval, do not call it again. Tell the customer what it waits for.",
+        "- If a result is marked as a repeat, nothing new was done: report the first outcome, once.",
+    )
+)
 
 STEP_LIMIT_NOTICE = (
     "The step limit of this turn is reached; no more tools can be called. Answer the customer now, in plain text. "

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
 
 from gateway.core import decisions as d
-from gateway.core.conversation import View, Where, assumed_empty, narrowed
+from gateway.core.conversation import View, Where, Writes, assumed_empty, narrowed
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.ports import Ledger
 from gateway.core.record import Effect
@@ -16,16 +18,27 @@ from gateway.core.requests import Claim, End, where_of
 from gateway.core.step import step
 
 _log = logging.getLogger("oncegate.ledger")
+_call_log = logging.getLogger("oncegate.calls")
 
-_MOST_TRIES: Final = 64
+_MOST_TRIES: Final = 400
 """Each lost swap means that somebody else's was applied; more than this is not contention but a fault."""
+_HASTY_TRIES: Final = 4
+_LONGEST_PAUSE_S: Final = 0.064
 
 
 class Decider:
     """Runs the pure `step` against the ledger until its decision holds there."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        jitter: Callable[[], float] = lambda: 1.0,
+    ) -> None:
         self._ledger = ledger
+        self._sleep = sleep
+        self._jitter = jitter
 
     async def claim(self, request: Claim, *, likely_new: bool = True) -> tuple[d.Decision, View]:
         """Decide a claim. A likely new one is swapped in unseen, so that it costs one round trip (4.10).
@@ -53,7 +66,7 @@ class Decider:
         return next(held, None)
 
     async def _decide(self, request: Claim | End, where: Where, view: View) -> tuple[d.Decision, View]:
-        for _ in range(_MOST_TRIES):
+        for lost in range(_MOST_TRIES):
             judged = step(view, request)
             if isinstance(judged.decision, d.Need):
                 where = _widened(where, judged.decision)
@@ -61,10 +74,17 @@ class Decider:
             elif judged.writes is not None:
                 swap = await self._ledger.swap(where, view, judged.writes)
                 view = swap.view
-                if swap.applied and judged.alarm:
-                    _alarm(judged.decision)
+                if swap.applied:
+                    _log_unknown(judged.writes)
+                    if judged.alarm:
+                        _alarm(judged.decision)
                 if swap.applied and not isinstance(judged.decision, d.Again):
                     return _as_written(judged.decision, view), view
+                if not swap.applied and lost >= _HASTY_TRIES:
+                    # A crowd that tries again at once keeps losing to itself.
+                    pause = min(_LONGEST_PAUSE_S, 0.001 * 2 ** min(lost - _HASTY_TRIES, 6))
+                    await self._sleep(pause * self._jitter())
+                    view = await self._ledger.read(where)
             elif view.now_ms is None:
                 # Judged on a guess and nothing written: only a look at the ledger makes it true.
                 view = await self._ledger.read(where)
@@ -77,6 +97,15 @@ def _alarm(decision: d.Decision) -> None:
     """A success came where the record says otherwise (4.4): the event is written, a person has to look."""
     effect = getattr(decision, "effect", None)
     _log.critical("a late success contradicts the record", extra={"effect_id": getattr(effect, "hex", None)})
+
+
+def _log_unknown(writes: Writes) -> None:
+    """A call became indeterminate: somebody may have to ask the merchant. What the merchant wrote stays out."""
+    for event in writes.events:
+        if event.type == "effect.indeterminate":
+            said = {name: event.data[name] for name in ("reason", "http_status") if name in event.data}
+            shown = None if event.effect_id is None else event.effect_id.hex()
+            _call_log.warning("the outcome of a call is not known", extra={"effect_id": shown, **said})
 
 
 def _widened(where: Where, need: d.Need) -> Where:

@@ -12,10 +12,10 @@ from typing import Final
 import msgspec
 
 from gateway.core import decisions as d
-from gateway.core import errors, identity
+from gateway.core import identity
 from gateway.core.answer import Answer
 from gateway.core.conversation import Event, View
-from gateway.core.errors import CallInFlight, GatewayError, LedgerUnavailable, Malformed
+from gateway.core.errors import CallInFlight, LedgerUnavailable, Malformed
 from gateway.core.identity import Arguments, Kind, Place, Scope
 from gateway.core.model import Company, Principal, Tool
 from gateway.core.ports import Clock, Ledger, Randomness
@@ -23,11 +23,12 @@ from gateway.core.record import Effect, Fault, Mode
 from gateway.core.requests import Claim, OnRepeat, Terms
 from gateway.core.rights import Right, may
 from gateway.core.strict_json import Json, JsonRefused
-from gateway.service import answers
+from gateway.service import answers, refusing
 from gateway.service.answers import Asked
 from gateway.service.deciding import Decider
 from gateway.service.reading import Reading
 from gateway.service.recent_ids import RecentIds
+from gateway.service.refusing import problem_of
 from gateway.service.registry import Registry
 from gateway.service.replay_notes import ReplayNotes
 from gateway.service.running import Running
@@ -37,16 +38,6 @@ from gateway.service.settled_answers import Key, SettledAnswers, key_of
 from gateway.service.waiting import Waiting
 
 DEFAULT_TIMEOUT_S: Final = 10.0
-PROBLEMS: Final = {
-    "unknown_tool": errors.UnknownTool,
-    "invalid_arguments": errors.InvalidArguments,
-    "tool_call_id_reused": errors.ToolCallIdReused,
-    "attempt_superseded": errors.AttemptSuperseded,
-    "conversation_full": errors.ConversationFull,
-    "merchant_not_ready": errors.MerchantNotReady,
-}
-"""Refusals of the core, as the problems they are on the wire."""
-_UNRECORDED: Final = d.Refused("unrecorded", "the ledger has no record of this call")
 
 
 class CallRequest(msgspec.Struct, frozen=True):
@@ -128,16 +119,21 @@ class HandleCall:
             return await self._read_only(company, tool, request, arguments, place, scope, refusal, trace)
         if request.tool_call_id is None and (request.turn is None or request.attempt is None):
             if isinstance(refusal, d.Refused):
-                raise _problem(refusal)
+                raise problem_of(refusal)
             raise Malformed(
                 "a side-effecting call needs a tool_call_id, or turn and attempt in its place",
                 details={"fields": [{"field": "/tool_call_id", "problem": "missing or blank"}]},
             )
         claim = self._claim(company, tool, request, arguments, place, scope, refusal)
         asked = Asked(company.name, request.conversation, request.tool_call_id, request.tool)
-        return await self._recorded(claim, asked, tool, trace, key)
+        answer = await self._recorded(claim, asked, tool, trace, key)
+        assert answer is not None  # only a look-up ends without one
+        return answer
 
-    async def _recorded(self, claim: Claim, asked: Asked, tool: Tool | None, trace: Trace, key: Key | None) -> Answer:
+    async def _recorded(
+        self, claim: Claim, asked: Asked, tool: Tool | None, trace: Trace, key: Key | None
+    ) -> Answer | None:
+        """The answer from the ledger, or from the merchant under a claim; None only for what is UNRECORDED."""
         timeout_s = tool.timeout_s if tool is not None else DEFAULT_TIMEOUT_S
         deadline = self._clock.monotonic() + timeout_s + self._limits.wait_margin_s
         likely_new = claim.refusal is None and not self._recent.known(claim.slot)
@@ -157,6 +153,8 @@ class HandleCall:
                     if not await self._waiting.for_end(effect_id, deadline):
                         raise CallInFlight(retry_after_s=1.0)
                     likely_new = False
+                case d.Refused() if decision is d.UNRECORDED:
+                    return None
                 case _:
                     return await self._stored(claim, decision, view, asked, key)
 
@@ -178,7 +176,7 @@ class HandleCall:
                 await self._log_denial(claim, fault)
                 return answers.of_denial(asked, fault, first)
             case d.Refused():
-                raise _problem(decision)
+                raise problem_of(decision)
         raise AssertionError(f"a claim was answered {decision}")
 
     async def _read_only(
@@ -194,18 +192,18 @@ class HandleCall:
     ) -> Answer:
         asked = Asked(company.name, request.conversation, request.tool_call_id, request.tool, False)
         was_protected = tool.protected_until_ms is not None and tool.protected_until_ms > self._clock.wall_ms()
-        if was_protected and request.tool_call_id is not None:
-            claim = self._claim(company, tool, request, arguments, place, scope, refusal or _UNRECORDED)
-            try:
-                decision, view = await self._decider.claim(claim, likely_new=False)
-            except LedgerUnavailable:
-                decision, view = _UNRECORDED, View()
-            if isinstance(decision, d.Replay | d.Blocked):
-                return await self._stored(claim, decision, view, msgspec.structs.replace(asked, side_effecting=True))
-            if isinstance(decision, d.Wait):
-                raise CallInFlight(retry_after_s=1.0)
+        named = request.tool_call_id is not None or (request.turn is not None and request.attempt is not None)
+        if was_protected and named:
+            # What it started as side-effecting goes on as that: its record says under which key and mode. With no
+            # ledger to ask, nobody knows whether this is such a call, so it is refused like one (4.11).
+            claim = self._claim(company, tool, request, arguments, place, scope, d.UNRECORDED)
+            recorded = await self._recorded(
+                claim, msgspec.structs.replace(asked, side_effecting=True), tool, trace, None
+            )
+            if recorded is not None:
+                return recorded
         if isinstance(refusal, d.Refused):
-            raise _problem(refusal)
+            raise problem_of(refusal)
         if isinstance(refusal, d.Denied):
             return answers.of_denial(asked, refusal.fault, None)
         return await self._reading.run(tool, request.tool_call_id, request.conversation, arguments, place, asked, trace)
@@ -216,14 +214,12 @@ class HandleCall:
         """What the call gets should it be new; a recorded one replays whatever happened since (4.10)."""
         if tool is None:
             near = self._registry.nearest_tools(company.name, request.tool)
-            hint = f"; nearest: {', '.join(near)}" if near else ""
-            return d.Refused("unknown_tool", f"{company.name} has no tool named {request.tool!r}{hint}", tuple(near))
+            return refusing.unknown_tool(company.name, request.tool, near)
         if not self._registry.secrets(company.name):
-            return d.Refused("merchant_not_ready", f"{company.name} has no signing secret yet; add one first")
+            return refusing.no_secret(company.name)
         problems = self._schemas.problems(tool, arguments.plain)
         if problems:
-            named = tuple(f"{p['field']}: {p['problem']}" for p in problems)
-            return d.Refused("invalid_arguments", "the arguments do not fit the tool's parameters", named)
+            return refusing.invalid_arguments(problems)
         if company.max_steps is not None and request.step is not None and request.step > company.max_steps:
             return d.Denied(
                 Fault("step_limit", f"Not done: a turn has at most {company.max_steps} steps. Answer the customer now.")
@@ -242,7 +238,8 @@ class HandleCall:
     ) -> Claim:
         timeout_s = tool.timeout_s if tool is not None else DEFAULT_TIMEOUT_S
         terms = Terms(
-            mode=tool.mode if tool is not None else Mode.AT_MOST_ONCE,
+            # Not `tool.mode`: one that is read-only by now may still have a hold that ends, and that is no read.
+            mode=(tool.idempotency if tool is not None else None) or Mode.AT_MOST_ONCE,
             on_repeat=(tool.on_repeat if tool is not None else None) or OnRepeat.HOLD,
             lease_ms=int((timeout_s + self._limits.lease_margin_s) * 1000),
             tool_version=tool.version if tool is not None else 0,
@@ -299,7 +296,3 @@ def _read_arguments(request: CallRequest) -> Arguments:
         raise Malformed(
             f"arguments: {refused}", details={"fields": [{"field": "/arguments", "problem": str(refused)}]}
         ) from None
-
-
-def _problem(refused: d.Refused) -> GatewayError:
-    return PROBLEMS[refused.code](refused.message, details={"fields": list(refused.fields)} if refused.fields else None)

@@ -14,7 +14,8 @@ from gateway.core.record import Effect, Fault
 from gateway.core.rights import Right, allowed, may
 
 EVENTS_READ: Final = 5_000
-"""Events of a conversation looked through for those of one call."""
+PAGES_READ: Final = 40
+"""Events of a conversation looked through for those of one call: this many pages of that many."""
 
 
 class LookUp:
@@ -43,7 +44,7 @@ class LookUp:
         view = await self._ledger.read(Where(digest, b"", slots=slots))
         wanted = tuple(dict.fromkeys(b.effect for slot in view.slots.values() for b in slot.bindings))
         view = await self._ledger.read(Where(digest, b"", slots=slots, effects=wanted))
-        events = await self._ledger.events(digest, 0, EVENTS_READ)
+        events = await self._events_of(digest, set(wanted))
         results = allowed(principal, Right.READ_RESULTS, company)
         found = (view.effects.get(effect) for effect in wanted)
         return [
@@ -54,6 +55,15 @@ class LookUp:
             for effect in found
             if effect is not None and _at(effect, place)
         ]
+
+    async def _events_of(self, conversation: bytes, effects: set[bytes]) -> list[LoggedEvent]:
+        found: list[LoggedEvent] = []
+        for page in range(PAGES_READ):
+            events = await self._ledger.events(conversation, page * EVENTS_READ, EVENTS_READ)
+            found += [event for event in events if event.event.effect_id in effects]
+            if len(events) < EVENTS_READ:
+                break
+        return found
 
     async def unknown(
         self, principal: Principal, company: str, cursor: str | None, limit: int

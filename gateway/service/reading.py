@@ -10,6 +10,7 @@ from gateway.core.identity import Arguments, Place
 from gateway.core.model import Tool
 from gateway.core.outcome import OutcomeKind
 from gateway.core.ports import Clock, Randomness
+from gateway.core.record import Mode
 from gateway.service import answers
 from gateway.service.answers import Asked
 from gateway.service.registry import Registry
@@ -46,7 +47,8 @@ class Reading:
             tool_call_id=tool_call_id,
             attempt=place.attempt,
         )
-        order = Order(tool.endpoint, body, f"read_{self._randomness.token().hex()}", None, True, False)
+        message_id = f"read_{self._randomness.token().hex()}"
+        order = Order(tool.endpoint, body, message_id, None, tool.mode is Mode.SAFE_TO_RETRY, False)
         secrets = [secret.value for secret in self._registry.secrets(tool.company)]
         sent = await self._sending.send(order, secrets, trace, deadline=self._clock.monotonic() + tool.timeout_s)
         judged = sent.judged

@@ -9,7 +9,7 @@ from typing import Any, Final
 from gateway.core import decisions as d
 from gateway.core.answer import Answer
 from gateway.core.conversation import View
-from gateway.core.errors import CallInFlight, LedgerUnavailable
+from gateway.core.errors import CallInFlight, LedgerUnavailable, MerchantNotReady
 from gateway.core.model import Tool
 from gateway.core.outcome import OutcomeKind
 from gateway.core.ports import Clock
@@ -78,7 +78,16 @@ class Running:
             )
             raise CallInFlight("the ledger was too slow to start this call; nothing was sent", retry_after_s=1.0)
         secrets = [secret.value for secret in self._registry.secrets(effect.company)]
-        sent = await self._sending.send(_order(claim, effect, tool), secrets, trace, deadline=deadline)
+        if not secrets:
+            await self._end(Release(effect.effect_id, claim.token, "no secret", claim.terms.retention_ms), effect, view)
+            raise MerchantNotReady(f"{effect.company} has no signing secret; add one first")
+        try:
+            sent = await self._sending.send(_order(claim, effect, tool), secrets, trace, deadline=deadline)
+        except Exception:
+            # A fault of ours behind a claim: nobody can say what was sent, and a claim that nobody ends holds up
+            # every repeat until its lease lapses.
+            await self._end(Lose(effect.effect_id, claim.token, "gateway fault"), effect, view)
+            raise
         outcome = recorded_outcome(sent.judged)
         if outcome is not None:
             return await self._settled(claim, effect, view, asked, outcome, key)
@@ -111,7 +120,8 @@ class Running:
         return answers.of_outcome(asked, effect, outcome)
 
     async def _unknown(self, claim: Claim, effect: Effect, view: View, asked: Asked, sent: Sent) -> Answer:
-        request = Lose(effect.effect_id, claim.token, sent.judged.reason, sent.judged.excerpt)
+        judged = sent.judged
+        request = Lose(effect.effect_id, claim.token, judged.reason, judged.excerpt, judged.status)
         decision = await self._end(request, effect, view)
         after = decision.effect if isinstance(decision, d.Late) else None
         if after is None:

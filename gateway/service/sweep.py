@@ -32,7 +32,13 @@ class Sweep:
         """One pass; how many leases had lapsed. Raises LedgerUnavailable."""
         lapsed = await self._ledger.due(AT_ONCE)
         for effect in lapsed:
-            await self._decider.end(Lose(effect.effect_id, None, "lease lapsed"), effect)
+            try:
+                await self._decider.end(Lose(effect.effect_id, None, "lease lapsed"), effect)
+            except LedgerUnavailable:
+                raise
+            except Exception as fault:
+                # One record that cannot be judged must not keep all others executing for ever.
+                _log.error("sweep: effect %s was left: %s", effect.hex, type(fault).__name__)
             self._waiting.ended(effect.effect_id)
         await self._notes.flush()
         return len(lapsed)
@@ -45,4 +51,6 @@ class Sweep:
                     continue
             except LedgerUnavailable:
                 _log.warning("sweep: ledger unavailable")
+            except Exception as fault:
+                _log.error("sweep: %s", type(fault).__name__)
             await self._clock.sleep(PERIOD_S)

@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Iterator
 from typing import Any, Final, TypeVar
 
 from gateway.core.answer import Answer, answer_bytes
-from gateway.core.errors import GatewayError
+from gateway.core.errors import CallInFlight, GatewayError
 from gateway.core.model import Principal
 from gateway.core.strict_json import Json
 from gateway.service.handle_call import CallRequest
@@ -31,6 +31,7 @@ class Calls:
         self._handle = services.handle_call
         self._metrics = services.metrics
         self._clock = services.clock
+        self._stopping = services.stopping
         self._at_once = services.limits.batch_at_once
         self._running: set[asyncio.Task[Any]] = set()
         self._in_flight = 0
@@ -62,7 +63,15 @@ class Calls:
         # The loop keeps no strong reference to a task: without this set a call could vanish half-way.
         self._running.add(task)
         task.add_done_callback(self._done)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if task.done() or current is None or not self._stopping.begun:
+                raise
+            # The server's grace is over. The call runs on for as long as the process does, and is recorded as started.
+            current.uncancel()
+            raise CallInFlight("this gateway stopped before the call ended; ask again with the same id") from None
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)

@@ -194,6 +194,8 @@ class ProblemKind(Shown):
 
 
 class FieldProblem(Shown):
+    """`field`: a JSON pointer into the body, "" for the whole of it, or the name of a parameter."""
+
     field: str
     problem: str
 
@@ -211,4 +213,5 @@ class Problem(Shown):
     message: str
     request_id: str
     retry_after: int | None = None
-    fields: list[FieldProblem | str] = Field(default_factory=list)
+    fields: list[FieldProblem] = Field(default_factory=list)
+    nearest: list[str] = Field(default_factory=list)

@@ -35,7 +35,7 @@ PROBLEMS: Final[Mapping[type[e.GatewayError], Row]] = {
     e.Malformed: Row("Correct what `fields` names and send the request again; nothing was recorded or sent."),
     e.Unauthenticated: Row("Send one `Authorization: Bearer <key>` header with a key that is known here."),
     e.Forbidden: Row("Use a key whose role and companies allow this; the body cannot change what a key may do."),
-    e.UnknownTool: Row("Pick a registered tool; the nearest names are in `fields` and in the message."),
+    e.UnknownTool: Row("Pick a registered tool; the nearest names are in `nearest` and in the message."),
     e.NotFound: Row("Check the path and the names in it."),
     e.MethodNotAllowed: Row("Use one of the methods in the `Allow` header."),
     e.AttemptSuperseded: Row("Stop this attempt: a later one of the same turn has taken over."),

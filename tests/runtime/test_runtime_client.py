@@ -432,3 +432,20 @@ async def test_a_refused_key_is_a_problem(played):
         with pytest.raises(Problem, match="401 unauthorized"):
             await client.call(*ORDER, tool_call_id="x")
     assert len(played.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    ("sent", "lines"),
+    [
+        ([{"field": "/step", "problem": "needs a turn"}, {"field": "", "problem": "x"}], ("/step: needs a turn", ": x")),
+        (["place_order", {"field": 1, "problem": "x"}, None], ()),
+        ("place_order", ()),
+        (None, ()),
+    ],
+)
+async def test_p8_a_problem_names_the_fields_that_are_wrong(client, played, as_problem, sent, lines):
+    """8: as lines, in order; a shape that is not known is left out and loses nothing else."""
+    played.faults.append((400, {}, json.dumps(as_problem("malformed", 400, message="no", fields=sent))))
+    with pytest.raises(Problem) as raised:
+        await client.call(*ORDER, tool_call_id="x")
+    assert (raised.value.code, raised.value.fields) == ("malformed", lines)

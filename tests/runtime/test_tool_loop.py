@@ -372,3 +372,37 @@ def test_the_default_instruction_says_what_it_must():
     """Confirmation first, no retry of the unknown, no success without a result."""
     for words in ("clearly confirmed", "outcome is not known, do not call", "blocked", "only when a tool result says"):
         assert words in DEFAULT_INSTRUCTION
+
+
+def test_the_default_instruction_is_plain_text_with_a_rule_a_line():
+    """What a model reads is what a person would write: no escapes, no rule inside another's line."""
+    title, *rules = DEFAULT_INSTRUCTION.split("\n")
+    assert "\\" not in DEFAULT_INSTRUCTION
+    assert title == "Rules for using tools."
+    assert len(rules) == 5
+    for rule in rules:
+        assert rule.startswith("- ")
+        assert rule.endswith(".")
+        assert " - " not in rule
+        assert "  " not in rule
+
+
+async def test_p8_the_model_is_told_which_argument_is_wrong(client, played, as_problem):
+    """8: the problem's message names it, and what follows begins a sentence of its own."""
+    message = "The arguments do not fit the tool's parameters: /arguments/quantity is required."
+    fields = [{"field": "/arguments/quantity", "problem": "is required"}]
+    refusal = as_problem("invalid_arguments", 422, message=message, fields=fields)
+    played.refusals["place_order"] = (422, refusal)
+    result = await ToolLoop(client, "acme", "c-42", Scripted(asking(call("a")), saying())).run(ASKS, turn="t-1")
+    assert [one["content"] for one in tool_messages(result)] == [
+        f"{message} Nothing was done. Do not repeat this call unchanged."
+    ]
+    assert result.calls[0].error.fields == ("/arguments/quantity: is required",)
+
+
+@pytest.mark.parametrize(("message", "shown"), [("no such tool", "no such tool. "), ("Gone!", "Gone! ")])
+async def test_a_message_without_a_full_stop_gets_one(client, played, as_problem, message, shown):
+    """The advice behind it is not run into it."""
+    played.refusals["place_order"] = (404, as_problem("unknown_tool", 404, message=message))
+    result = await ToolLoop(client, "acme", "c-42", Scripted(asking(call("a")), saying())).run(ASKS, turn="t-1")
+    assert tool_messages(result)[0]["content"].startswith(f"{shown}Nothing was done.")

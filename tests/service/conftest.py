@@ -132,7 +132,7 @@ class Shelf:
 class NoSchemas:
     def problems(self, tool: Tool, value: Any) -> list[dict[str, str]]:
         needed = tool.parameters.get("required", [])
-        return [{"field": f"/arguments/{n}", "problem": "required"} for n in needed if n not in value]
+        return [{"field": f"/arguments/{n}", "problem": "is required"} for n in needed if n not in value]
 
 
 @dataclass

@@ -82,8 +82,8 @@ async def test_k1_03_a_constant_id_is_refused_for_other_calls_until_steps_tell_t
     with pytest.raises(ToolCallIdReused) as other_tool:
         await world.call(tool_call_id="call_1", tool="cancel_order", arguments={"order": "O-9"})
     assert world.merchant.hits == 1
-    assert "/arguments/sku" in other_arguments.value.details["fields"]
-    assert "/tool" in other_tool.value.details["fields"]
+    assert {"field": "/arguments/sku", "problem": "differs"} in other_arguments.value.details["fields"]
+    assert {"field": "/tool", "problem": "differs"} in other_tool.value.details["fields"]
     assert "turn and step" in other_tool.value.message
     for step, (tool, arguments) in enumerate(
         [("add_to_cart", {"sku": "A"}), ("add_to_cart", {"sku": "B"}), ("cancel_order", {"order": "O-9"})], start=1
@@ -233,6 +233,34 @@ async def test_k3_01_and_k3_02_a_lost_answer_is_unknown_and_never_sent_again(wor
     assert world.merchant.header(0, "idempotency-key") == first.effect_id
 
 
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("reset", {"reason": "connection_lost"}),
+        ("timed_out", {"reason": "timed_out"}),
+        ("500", {"reason": "replied", "http_status": 500}),
+        ("page", {"reason": "html", "http_status": 200}),
+    ],
+)
+async def test_p5_a_call_that_becomes_unknown_is_one_warning_and_its_event_has_the_status(
+    world, seen, caplog, what, said
+):
+    """5, 7.6: whoever asks the merchant needs the effect, the reason and the merchant's status; nothing it wrote."""
+    replies = {"500": seen["reply"](500, {"error": "secret"}), "page": seen["reply"](200, b"<html>secret", "text/html")}
+    world.merchant.behave = lambda _: replies.get(what) or seen[what]
+    with caplog.at_level("WARNING"):
+        answer = await world.call(tool_call_id="n1")
+        await world.call(tool_call_id="n1")
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("oncegate.calls", "WARNING")
+    assert {name: getattr(record, name, None) for name in said} == said
+    assert record.effect_id == answer.effect_id
+    assert "secret" not in str(vars(record))
+    events = await world.look_up.events(OPERATOR, "shop1", "c1", 0, 100)
+    (lost,) = [event for event in events if event["type"] == "effect.indeterminate"]
+    assert {name: lost[name] for name in ("reason", "http_status") if name in lost} == said
+
+
 @pytest.mark.parametrize("status", [500, 502, 503, 504, 302, 408, 409])
 async def test_k3_04_and_k4_02_a_5xx_is_unknown_and_an_identical_call_is_denied(world, seen, status):
     """K3-04, K4-02, 4.7: one POST; another id gets prior_outcome_unknown, nothing stored for it."""
@@ -369,6 +397,8 @@ async def test_p8_an_unknown_tool_is_a_404_that_offers_near_names(world):
     with pytest.raises(UnknownTool) as unknown:
         await world.call(tool_call_id="n1", tool="create_ordr")
     assert "create_order" in unknown.value.message
+    assert "create_order" in unknown.value.details["nearest"]
+    assert "fields" not in unknown.value.details
     assert await world.look_up.calls(OPERATOR, "shop1", "c1", "n1") == []
 
 
@@ -377,7 +407,8 @@ async def test_p8_arguments_that_do_not_fit_are_a_422_and_consume_nothing(world)
     world.shelf.put("shop1", "create_order", parameters={"type": "object", "required": ["sku"]})
     with pytest.raises(InvalidArguments) as invalid:
         await world.call(tool_call_id="n1", arguments="")
-    assert "/arguments/sku" in str(invalid.value.details)
+    assert invalid.value.details == {"fields": [{"field": "/arguments/sku", "problem": "is required"}]}
+    assert invalid.value.message == "The arguments do not fit the tool's parameters: /arguments/sku is required."
     assert (await world.call(tool_call_id="n1", arguments={"sku": "A"})).decision == "proceed"
 
 

@@ -169,7 +169,7 @@ class PlayedCalls:
         tool = self._registry.tool(request.company, request.tool)
         if tool is None:
             near = self._registry.nearest_tools(request.company, request.tool)
-            raise errors.UnknownTool(f"nearest: {near}", details={"fields": near})
+            raise errors.UnknownTool(f"nearest: {near}", details={"nearest": near})
         print_ = identity.fingerprint(identity.Kind.TOOL_CALL, request.tool, arguments.canonical)
         if not tool.verdict.side_effecting:
             result = await self._merchant.work(request)

@@ -13,7 +13,7 @@ import pytest
 
 import gateway.web.app  # noqa: F401  (so that every module that defines errors is imported)
 from gateway.core.errors import CallInFlight, ConfigError, GatewayError, LedgerUnavailable, RateLimited, UnknownTool
-from gateway.web.openapi import problems_of
+from gateway.web.openapi import document, problems_of
 from gateway.web.problems import PROBLEMS, described, outcome_of, problem, row_of, wait_s
 
 ERRORS_MD = Path(__file__).parents[2] / "docs" / "errors.md"
@@ -92,8 +92,8 @@ def test_a_wait_is_whole_seconds_within_an_hour(error: GatewayError, seconds: in
 
 def test_details_of_an_error_never_replace_its_own_members() -> None:
     """A service's details are members beside the standard ones."""
-    found = problem(UnknownTool("m", details={"status": 200, "code": "x", "fields": ["near"]}), "r")
-    assert (found["status"], found["code"], found["fields"]) == (404, "unknown_tool", ["near"])
+    found = problem(UnknownTool("m", details={"status": 200, "code": "x", "nearest": ["near"]}), "r")
+    assert (found["status"], found["code"], found["nearest"]) == (404, "unknown_tool", ["near"])
 
 
 async def test_what_a_problem_points_to_is_there(gateway: Any) -> None:
@@ -108,7 +108,15 @@ async def test_what_a_problem_points_to_is_there(gateway: Any) -> None:
 async def test_an_unknown_tool_is_answered_with_the_nearest_names(gateway: Any) -> None:
     """Section 8: 404 with what was probably meant."""
     answer = await gateway.call(tool="place_ordr")
-    assert (answer.status, answer.problem["fields"][0]) == (404, "place_order")
+    assert (answer.status, answer.problem["nearest"][0]) == (404, "place_order")
+    assert "fields" not in answer.problem
+
+
+def test_fields_have_one_shape_in_the_document_that_describes_them(gateway: Any) -> None:
+    """A client reads `fields` of every code in one way; names of tools stand elsewhere."""
+    problem = document(gateway.app.operations)["components"]["schemas"]["Problem"]["properties"]
+    assert problem["fields"]["items"] == {"$ref": "#/components/schemas/FieldProblem"}
+    assert problem["nearest"]["items"] == {"type": "string"}
 
 
 async def test_k8_12_ten_thousand_bad_requests_are_ten_thousand_short_lines(gateway: Any, caplog: Any) -> None:
