@@ -6,6 +6,7 @@ where writing and dialling happen, but the tasks that it starts there inherit th
 
 from __future__ import annotations
 
+import asyncio
 import select
 from contextvars import ContextVar
 
@@ -19,15 +20,21 @@ from aiohttp.tracing import Trace
 class Exchange:
     """The note of one exchange: `sent`, whether a byte of the request may have left; `dialled`, whether its
     connection is new; `status`, once a reply's head was read; `only_allowed`, whether the address must be in
-    the allow-list."""
+    the allow-list; `latest_start`, until when (the loop's clock) it may begin."""
 
-    __slots__ = ("dialled", "only_allowed", "sent", "status")
+    __slots__ = ("dialled", "latest_start", "only_allowed", "sent", "status")
 
-    def __init__(self, only_allowed: bool) -> None:
+    def __init__(self, only_allowed: bool, latest_start: float) -> None:
         self.only_allowed = only_allowed
+        self.latest_start = latest_start
         self.dialled = False
         self.sent = False
         self.status: int | None = None
+
+
+class TooLate(Exception):
+    """No connection was free before most of the deadline had passed: sent now, the call would likely be cut off
+    half-way and nobody would know how it ended; not sent, it may simply be made again."""
 
 
 current: ContextVar[Exchange] = ContextVar("merchant_exchange")
@@ -62,6 +69,9 @@ class CheckedConnector(aiohttp.TCPConnector):
             exchange.dialled = False
             conn = await super().connect(req, traces, timeout)
             if exchange.dialled or not has_spoken(conn):
+                if asyncio.get_running_loop().time() > exchange.latest_start:
+                    conn.release()
+                    raise TooLate
                 return conn
             conn.close()
 

@@ -23,7 +23,7 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from gateway.adapters.addresses import Doorkeeper, Resolve, SystemResolver
-from gateway.adapters.merchant_connection import CheckedConnector, Exchange, NotedRequest, current
+from gateway.adapters.merchant_connection import CheckedConnector, Exchange, NotedRequest, TooLate, current
 from gateway.core.addresses import AddressRefused, Network
 from gateway.core.outcome import RESULT_CAP, Reason, Seen, SeenKind
 from gateway.core.ports import MerchantRequest
@@ -57,7 +57,10 @@ SESSION_HEADERS: Final[Mapping[str, str]] = {
 EXCERPT_BYTES: Final = 16_384
 """Kept of a reply that is too large, for the event log's excerpt."""
 
+LATEST_START: Final = 0.75
+"""The part of the deadline after which nothing is begun any more."""
 BEFORE_SENDING: Final[tuple[tuple[type[Exception], Reason], ...]] = (
+    (TooLate, Reason.TOO_LATE),
     (AddressRefused, Reason.ADDRESS_REFUSED),
     (aiohttp.InvalidURL, Reason.ADDRESS_REFUSED),  # numeric forms of hosts among them
     (aiohttp.ClientConnectorDNSError, Reason.NAME_NOT_RESOLVED),
@@ -121,7 +124,10 @@ class MerchantHttp:
         if self._closed:
             raise RuntimeError("the merchant client is closed")
         secure = request.url[:6].lower() == "https:"
-        exchange = Exchange(only_allowed=not secure and not self._allow_http)
+        exchange = Exchange(
+            only_allowed=not secure and not self._allow_http,
+            latest_start=asyncio.get_running_loop().time() + deadline_s * LATEST_START,
+        )
         token = current.set(exchange)
         try:
             async with asyncio.timeout(deadline_s):

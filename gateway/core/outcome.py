@@ -46,6 +46,7 @@ class Reason(enum.StrEnum):
     CERTIFICATE_INVALID = "certificate_invalid"
     TLS_FAILED = "tls_failed"
     REQUEST_REFUSED = "request_refused"
+    TOO_LATE = "too_late"
     TIMED_OUT = "timed_out"
     CONNECTION_LOST = "connection_lost"
     REPLY_TRUNCATED = "reply_truncated"
@@ -151,6 +152,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     Reason.CONNECT_FAILED: "The merchant could not be reached; nothing was sent.",
     Reason.CERTIFICATE_INVALID: "The merchant's TLS certificate is not valid; nothing was sent.",
     Reason.TLS_FAILED: "The secure connection to the merchant failed; nothing was sent.",
+    Reason.TOO_LATE: "The merchant had too many calls to take this one in time; nothing was sent.",
     Reason.REQUEST_REFUSED: "The request could not be written as HTTP; nothing was sent.",
 }
 """Why nothing was sent. No address, host or port: an answer must not map the network for its reader (9.2)."""

@@ -26,6 +26,7 @@ from gateway.core.strict_json import Json, JsonRefused
 from gateway.service import answers, refusing
 from gateway.service.answers import Asked
 from gateway.service.deciding import Decider
+from gateway.service.id_hints import IdHints
 from gateway.service.reading import Reading
 from gateway.service.recent_ids import RecentIds
 from gateway.service.refusing import problem_of
@@ -96,6 +97,7 @@ class HandleCall:
         self._limits = limits
         self._settled = settled
         self._recent = RecentIds()
+        self._hints = IdHints()
 
     async def __call__(self, principal: Principal, request: CallRequest, trace: Trace) -> Answer:
         may(principal, Right.CALL, request.company)
@@ -168,6 +170,7 @@ class HandleCall:
         now_ms = view.now_ms or self._clock.wall_ms()
         match decision:
             case d.Replay(effect=effect, matched=matched):
+                self._hints.replayed(claim.company, claim.tool_call_id, claim.place.turn)
                 self._settled.put(key, effect, now_ms)
                 return self._replayed(asked, effect, matched, now_ms, self._registry.company(claim.company))
             case d.Blocked(effect=effect, first=first):

@@ -261,6 +261,21 @@ async def test_k3_09_the_deadline_covers_the_look_up_and_the_wait_for_a_connecti
     assert len(merchant.requests) == 1
 
 
+async def test_p5_a_call_whose_turn_comes_too_late_is_not_sent_rather_than_cut_off(street, call):
+    """5, 5.2: begun with little of its deadline left, its outcome would most likely be unknown to everybody."""
+    merchant = await street.merchant(silent)
+    client = street.client(limits=HttpLimits(per_merchant=1))
+    first, second = await asyncio.gather(
+        client.send(call(merchant.url()), deadline_s=DEADLINE * 0.9),
+        client.send(call(merchant.url()), deadline_s=DEADLINE),
+    )
+    assert (first.kind, first.sent) == (SeenKind.TIMEOUT, True)
+    assert (second.kind, second.reason, second.sent) == (SeenKind.NOT_CONNECTED, Reason.TOO_LATE, False)
+    judged = outcome_of(second)
+    assert (judged.kind, judged.code) == (OutcomeKind.NOT_SENT, "merchant_unreachable")
+    assert len(merchant.requests) == 1
+
+
 @pytest.mark.parametrize("deadline", [0, -1.0])
 async def test_p5_2_no_time_left_sends_nothing(street, call, deadline):
     """5.2: a deadline gone by."""
