@@ -18,7 +18,7 @@ COMMANDS: Final = {
     "calls": "show what happened to a call; list unknown outcomes",
     "events": "read the event log",
     "keys": "create, list and revoke API keys",
-    "secrets": "add and retire a company's signing secrets",
+    "secrets": "add, list and retire a company's signing secrets",
 }
 """What each command is for; a command's module is imported only when it is used."""
 

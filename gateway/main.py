@@ -283,14 +283,19 @@ def _merchant_files(settings: Settings, config: Path, environ: Mapping[str, str]
     return read_merchants_folder(config / "merchants", environ, judges)
 
 
-async def serve(settings: Settings, *, config: Path, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT, then stop gracefully: readiness turns first, calls in flight finish."""
+async def serve(
+    settings: Settings,
+    sockets: Sequence[socket.socket],
+    *,
+    config: Path,
+    environ: Mapping[str, str],
+    say: Callable[[str], None],
+) -> None:
+    """Serve on bound sockets until SIGTERM or SIGINT, then stop gracefully: readiness turns first, calls finish."""
     async with open_gateway(settings, config=config, environ=environ) as gateway:
         _calm_collector()
         server = uvicorn.Config(
             gateway.app,
-            host=settings.http.host,
-            port=settings.http.port,
             http=BoundedHttp,
             ws="none",
             lifespan="off",
@@ -300,7 +305,7 @@ async def serve(settings: Settings, *, config: Path, environ: Mapping[str, str],
             proxy_headers=False,
             timeout_graceful_shutdown=int(settings.stop.grace_s),
         )
-        await _Server(server, gateway, say).serve()
+        await _Server(server, gateway, say).serve(sockets=list(sockets))
 
 
 class _Server(uvicorn.Server):

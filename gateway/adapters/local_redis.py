@@ -146,6 +146,11 @@ class LocalRedis:
         await self.stop()
 
     @property
+    def exists(self) -> bool:
+        """Whether a ledger was ever started here; looked at without starting one."""
+        return self._data.is_dir()
+
+    @property
     def _data(self) -> Path:
         return self.folder / "data"
 

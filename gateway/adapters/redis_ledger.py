@@ -94,20 +94,22 @@ class RedisLedger:
         return found
 
     async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
-        bucket, _, offset = (cursor or "0:0").partition(":")
-        at, skip = int(bucket), int(offset)
+        # The cursor names the last one seen, not how many were: those resolved since move nothing up.
+        bucket, _, last = (cursor or "0:").partition(":")
+        at = int(bucket)
         found: list[Effect] = []
         while at < BUCKETS:
             numbers = range(at, min(at + _CHUNK, BUCKETS))
             members = await asyncio.gather(*(self._do("ZRANGE", Bucket(n).unknown, 0, -1) for n in numbers))
             for number, ids in zip(numbers, members, strict=True):
-                records = await self._records([(number, i) for i in ids[skip:]])
-                for place, effect in enumerate(records, start=skip + 1):
+                rest = sorted(i for i in ids if i.hex() > last)
+                records = await self._records([(number, i) for i in rest])
+                for member, effect in zip(rest, records, strict=True):
                     if effect is not None and effect.company == company and effect.status is Status.INDETERMINATE:
                         found.append(effect)
                     if len(found) == limit:
-                        return Page(tuple(found), f"{number}:{place}")
-                skip = 0
+                        return Page(tuple(found), f"{number}:{member.hex()}")
+                last = ""
             at = numbers[-1] + 1
         return Page(tuple(found), None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from typing import Any
 
 from gateway.commands import remote
@@ -44,7 +45,10 @@ def _show(arguments: argparse.Namespace) -> int:
         remote.show(answer)
         return 0
     if not answer["calls"]:
-        print("no such call is recorded (read-only calls are not, and settled ones end with their retention time)")
+        print(
+            "no such call is recorded (read-only and denied calls are not, and settled ones end with their retention "
+            "time; denied ones are in oncegate events)"
+        )
         return 1
     for call in answer["calls"]:
         _print(call)
@@ -58,6 +62,7 @@ def _unknown(arguments: argparse.Namespace) -> int:
         "limit": arguments.limit,
         "cursor": None,
     }
+    none = not arguments.json
     while True:
         answer = remote.ask(arguments, "GET", remote.path("calls"), query=query)
         if arguments.json:
@@ -65,18 +70,20 @@ def _unknown(arguments: argparse.Namespace) -> int:
         else:
             for call in answer["calls"]:
                 shown = ("first_at", "conversation", "tool_call_id", "tool", "effect_id")
-                print("  ".join(str(call[name]) for name in shown))
+                print("  ".join(remote.word(call[name]) for name in shown))
+                none = False
         if not answer.get("cursor"):
+            if none:
+                print("none")
             return 0
         query["cursor"] = answer["cursor"]
 
 
 def _print(call: dict[str, Any]) -> None:
-    print(f"{call['tool']}  {call['tool_call_id']}  {call['status']}  (effect {call['effect_id']})")
+    print(f"{call['tool']}  {remote.word(call['tool_call_id'])}  {call['status']}  (effect {call['effect_id']})")
     for event in call["events"]:
-        said = ", ".join(f"{k} {v}" for k, v in event.items() if k not in ("seq", "type", "at", "effect_id"))
-        print(f"  {event['at']}  {event['type']:24} {said}")
+        print(f"  {event['at']}  {event['type']:24} {remote.said_by(event)}")
     if call["error"]:
         print(f"  {call['error']['message']}")
     elif call["result"] is not None:
-        print(f"  result: {call['result']}")
+        print(f"  result: {json.dumps(call['result'], ensure_ascii=False)}")

@@ -7,6 +7,7 @@ import asyncio
 import sys
 import tempfile
 
+from gateway.adapters.redis_program import NoRedisServer, find_redis_server
 from gateway.demo.processes import GatewayDidNotStart
 from gateway.demo.story import tell
 
@@ -30,6 +31,12 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if not arguments.ledger or arguments.ledger.startswith("local:"):
+        try:
+            asyncio.run(find_redis_server())
+        except NoRedisServer as reason:
+            print(f"oncegate demo: {reason}", file=sys.stderr)
+            return 2
     print("Oncegate demo: a shop, a gateway, and an assistant that repeats itself.")
     with tempfile.TemporaryDirectory(prefix="oncegate-ledger-") as folder:
         ledger = arguments.ledger or f"local:{folder}"

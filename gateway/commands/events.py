@@ -39,10 +39,10 @@ def _list(arguments: argparse.Namespace) -> int:
             if arguments.json:
                 print(json.dumps(event, ensure_ascii=False))
             else:
-                said = ", ".join(f"{k} {v}" for k, v in event.items() if k not in ("seq", "type", "at", "effect_id"))
-                print(
-                    f"{event['seq']:>5}  {event['at']}  {event['type']:24} {(event['effect_id'] or '')[:12]:12}  {said}"
-                )
+                effect = (event["effect_id"] or "")[:12]
+                print(f"{event['seq']:>5}  {event['at']}  {event['type']:24} {effect:12}  {remote.said_by(event)}")
         if len(events) < PAGE:
+            if not events and after == arguments.after and not arguments.json:
+                print("none")
             return 0
         after = events[-1]["seq"]

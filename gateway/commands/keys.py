@@ -10,8 +10,10 @@ import os
 import sys
 from pathlib import Path
 
+from gateway.adapters.local_redis import LocalRedis
 from gateway.adapters.redis_documents import RedisDocuments
 from gateway.adapters.redis_program import LocalRedisError
+from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.core.errors import ConfigError, GatewayError
 from gateway.core.model import Role
 from gateway.main import SystemClock, SystemRandomness, open_commands
@@ -29,6 +31,11 @@ examples:
 A key is shown once and stored only as a hash. The embedded ledger (local:DIR) is open to one process at a time:
 stop the gateway first, or name the Redis that it uses.
 """
+_MADE = """\
+id: {id}
+key (shown once):
+{key}
+next: give it to its holder, who sends it as `Authorization: Bearer KEY` or exports it as ONCEGATE_KEY"""
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +59,12 @@ def run(arguments: argparse.Namespace) -> int:
         settings = read_settings({"ledger.url": arguments.ledger}, os.environ, arguments.config)
         if settings.ledger.url == "memory":
             raise ConfigError(["the memory ledger keeps no keys; use serve --dev with its key `dev`"])
+        ledger = parse_ledger_url(settings.ledger.url)
+        if ledger.kind == "local" and arguments.action != "create" and not LocalRedis(ledger.path).exists:
+            # Looking must not make a ledger: an empty one would say that there are no keys.
+            print(f"oncegate keys: there is no ledger in {ledger.path.absolute()}; name one: --ledger", file=sys.stderr)
+            return 1
+        print(f"oncegate keys: ledger {ledger.safe}", file=sys.stderr)
         return asyncio.run(_act(arguments, settings))
     except ConfigError as wrong:
         for problem in wrong.problems:
@@ -76,7 +89,7 @@ async def _act(arguments: argparse.Namespace, settings: Settings) -> int:
             id_, key = await keys.create(
                 role=arguments.role, companies=arguments.company, principal=arguments.principal
             )
-            print(json.dumps({"id": id_, "key": key}) if arguments.json else f"{id_}\n{key}\n(shown once)")
+            print(json.dumps({"id": id_, "key": key}) if arguments.json else _MADE.format(id=id_, key=key))
         elif arguments.action == "revoke":
             await keys.revoke(arguments.id)
             print(json.dumps({"id": arguments.id, "revoked": True}) if arguments.json else f"{arguments.id}: revoked")
@@ -84,6 +97,8 @@ async def _act(arguments: argparse.Namespace, settings: Settings) -> int:
             found = await keys.list()
             if arguments.json:
                 print(json.dumps({"keys": found}))
+            elif not found:
+                print("no keys")
             for row in [] if arguments.json else found:
                 companies = ",".join(row["companies"])
                 print(f"{row['id']}  {row['role']:9} {companies:20} {row['principal']:20} {row['created_at']}")

@@ -83,6 +83,19 @@ def show(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def word(value: Any) -> str:
+    """A value within a line: text as it is, unless it would break the line; anything else as JSON."""
+    if isinstance(value, str) and value.isprintable():
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def said_by(event: dict[str, Any]) -> str:
+    """What an event says besides when, what and of which effect."""
+    common = ("seq", "type", "at", "effect_id")
+    return ", ".join(f"{name} {word(value)}" for name, value in event.items() if name not in common)
+
+
 def _told(problem: HTTPError) -> str:
     try:
         body = json.loads(problem.read(_MOST_BYTES))

@@ -9,6 +9,7 @@ from gateway.commands import remote
 EXAMPLES = """\
 examples:
   oncegate secrets add acme              (shown once: give it to the merchant's server)
+  oncegate secrets list acme             (ids only, newest first)
   oncegate secrets retire acme sec_1a2b  (after the merchant has the new one)
 """
 
@@ -18,7 +19,8 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add = actions.add_parser("add", help="make a new signing secret; older ones go on signing beside it")
     retire = actions.add_parser("retire", help="stop signing with one")
-    for action, act in ((add, _add), (retire, _retire)):
+    listing = actions.add_parser("list", help="the ids of those that sign, newest first")
+    for action, act in ((add, _add), (listing, _list), (retire, _retire)):
         remote.add_options(action)
         action.add_argument("company")
         action.set_defaults(run=remote.run, act=act)
@@ -30,7 +32,22 @@ def _add(arguments: argparse.Namespace) -> int:
     if arguments.json:
         remote.show(made)
     else:
-        print(f"{made['id']}\n{made['secret']}\n(shown once)")
+        print(f"id: {made['id']}")
+        print("secret (shown once):")
+        print(made["secret"])  # on a line of its own, to be copied or cut out
+        print("next: give it to the merchant's server, then retire the older ones: oncegate secrets retire COMPANY ID")
+    return 0
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    answer = remote.ask(arguments, "GET", remote.path("companies", arguments.company, "secrets"))
+    if arguments.json:
+        remote.show(answer)
+        return 0
+    for secret in answer["secrets"]:
+        print(secret["id"])
+    if not answer["secrets"]:
+        print("none")
     return 0
 
 

@@ -16,6 +16,7 @@ from gateway.commands.log_lines import LogLines
 from gateway.core.errors import ConfigError, LedgerUnavailable
 from gateway.main import serve
 from gateway.settings import Settings, read_settings
+from gateway.web.listening import bound
 
 EXAMPLES = """\
 examples:
@@ -52,8 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         settings = read_settings(flags, os.environ, arguments.config)
         _refuse_open_dev(settings)
-        _say(f"ledger {parse_ledger_url(settings.ledger.url).safe}{_kept(settings)}")
-        uvloop.run(serve(settings, config=arguments.config, environ=os.environ, say=_say))
+        with bound(settings.http.host, settings.http.port) as sockets:
+            _say(f"ledger {parse_ledger_url(settings.ledger.url).safe}{_kept(settings)}")
+            uvloop.run(serve(settings, sockets, config=arguments.config, environ=os.environ, say=_say))
     except ConfigError as wrong:
         for problem in wrong.problems:
             print(f"oncegate serve: {problem}", file=sys.stderr)

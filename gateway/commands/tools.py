@@ -50,6 +50,8 @@ def _list(arguments: argparse.Namespace) -> int:
         verdict = tool["verdict"]
         effect = "side-effecting" if verdict["side_effecting"] else "read-only"
         print(f"{tool['name']:32} v{tool['version']:<4} {effect:15} {verdict['reason']}")
+    if not answer["tools"]:
+        print("none")
     return 0
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from gateway.core import identity
 from gateway.core.conversation import Binding, View, Writes, present
 from gateway.core.decisions import UNRECORDED, Blocked, Granted, Need, Refused, Replay, Step, Wait
+from gateway.core.expiry import expire
 from gateway.core.granting import attempt_seen, bind, grant, lapse, take_up
 from gateway.core.occurrences import Occurrence, occurrence_of
 from gateway.core.record import Mode, Move, Status, check_move
@@ -68,6 +69,8 @@ def _known(view: View, request: Claim, effect_id: bytes, matched: str) -> Step:
     assert effect is not None
     if view.now_ms is not None and effect.lapsed(view.now_ms):
         return lapse(view, effect)
+    if view.now_ms is not None and effect.overdue(view.now_ms, request.terms.hold_ms):
+        return expire(view, request, effect)
     if effect.status is Status.AWAITING_APPROVAL:
         if request.refusal is not None and request.refusal is not UNRECORDED:
             return Step(request.refusal)
@@ -89,7 +92,7 @@ def _reused(view: View, request: Claim, effect_id: bytes) -> Step:
         return Step(Need((effect_id,)))
     effect = view.effects[effect_id]
     assert effect is not None
-    fields = identity.differing_fields(identity.field_digests(request.arguments.value), effect.fields)
+    fields = identity.differing_fields(identity.field_digests(request.arguments.value, None), effect.fields)
     named = tuple(f"/arguments/{_pointed(name)}" for name in fields)
     if effect.target != request.target:
         named = ("/tool", *named)

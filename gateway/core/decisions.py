@@ -61,7 +61,7 @@ class Need(msgspec.Struct, frozen=True):
 
 
 class Again(msgspec.Struct, frozen=True):
-    """Write this first (a lapsed lease), then judge again."""
+    """Write this first (a lapsed lease, a hold that expired), then judge again."""
 
 
 class Settled(msgspec.Struct, frozen=True):

@@ -20,6 +20,8 @@ from gateway.core.strict_json import Json, JsonRefused, Number, canonical_bytes,
 
 MAX_ID_BYTES: Final = 1_024
 """The longest id (2.8)."""
+FIELDS_KEPT: Final = 64
+"""Top-level fields of its arguments that a record can name later (2.2)."""
 
 
 class Scope(StrEnum):
@@ -211,10 +213,11 @@ def _differ(a: object, b: object) -> bool:
     return a is not None and b is not None and a != b
 
 
-def field_digests(arguments: Mapping[str, Json], limit: int = 64) -> dict[str, int]:
+def field_digests(arguments: Mapping[str, Json], limit: int | None = FIELDS_KEPT) -> dict[str, int]:
     """A checksum a top-level field, enough to name what differs (2.2) without keeping or showing a value.
 
-    The fingerprint decides whether two calls differ; this only says where, so it may be cheap.
+    Of more than `limit` fields (None: no limit), those whose names sort first. The fingerprint decides whether two
+    calls differ; this only says where, so it may be cheap.
     """
     return {name: _checksum(arguments[name]) for name in sorted(arguments)[:limit]}
 
@@ -227,9 +230,12 @@ def _checksum(value: Json) -> int:
     return crc32(canonical_bytes(value)[0])
 
 
-def differing_fields(ours: Mapping[str, int], theirs: Mapping[str, int]) -> list[str]:
-    """The names of top-level fields that one lacks or that differ, sorted."""
-    return sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
+def differing_fields(ours: Mapping[str, int], kept: Mapping[str, int]) -> list[str]:
+    """The names of top-level fields that one lacks or that differ, sorted: `ours` all of them, `kept` as many as a
+    record keeps. Behind its last one nothing is known of what it lacks, so nothing there is named."""
+    known = max(kept) if len(kept) >= FIELDS_KEPT else None
+    names = (name for name in {*ours, *kept} if ours.get(name) != kept.get(name))
+    return sorted(name for name in names if known is None or name <= known)
 
 
 def check_id(value: object) -> str:

@@ -159,6 +159,12 @@ class Effect(msgspec.Struct, frozen=True, array_like=True):
             and now_ms >= self.claimed_at + self.lease_ms
         )
 
+    def overdue(self, now_ms: int, hold_ms: int) -> bool:
+        """Held, and for longer than a hold may stand by the ledger's clock (7.4)."""
+        return (
+            self.status is Status.AWAITING_APPROVAL and self.first_at is not None and now_ms >= self.first_at + hold_ms
+        )
+
 
 def moved(effect: Effect, move: Move, to: Status, **changes: object) -> Effect:
     """The effect after `move`. Raises ImpossibleMove where TRANSITIONS has no such cell."""

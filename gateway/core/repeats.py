@@ -6,6 +6,7 @@ from typing import Final
 
 from gateway.core.conversation import Known, View
 from gateway.core.decisions import Blocked, Denied, Granted, Need, Replay, Step, Wait
+from gateway.core.expiry import expire
 from gateway.core.granting import bind, grant, grant_held, hold, lapse, take_up
 from gateway.core.occurrences import Occurrence
 from gateway.core.record import UNENDING, Effect, Fault, Mode, Move, Status, check_move
@@ -23,13 +24,18 @@ def judge_repeat(view: View, request: Claim, own: Occurrence, under_id: tuple[by
     others = [k for k in view.identical.known if k.effect != own.effect and view.may_stand(k.effect)]
     # Read whatever runs, also where nobody would wait for it: a dead worker's claim is an unknown outcome (4.5).
     running = tuple(k.effect for k in others if k.status is Status.EXECUTING)
-    unread = tuple(effect for effect in running if effect not in view.effects)
+    waiting = tuple(k.effect for k in others if _stood_too_long(k, view, request))
+    unread = tuple(effect for effect in (*running, *waiting) if effect not in view.effects)
     if unread:
         return Step(Need(unread))
     for effect_id in running:
         runs = view.effects[effect_id]
         if runs is not None and view.now_ms is not None and runs.lapsed(view.now_ms):
             return lapse(view, runs)
+    for effect_id in waiting:
+        waits = view.effects[effect_id]
+        if waits is not None and view.now_ms is not None and waits.overdue(view.now_ms, request.terms.hold_ms):
+            return expire(view, request, waits)
     unknown = [k for k in others if k.was_unknown and k.status in UNENDING]
     if unknown:
         return _after_unknown(view, request, unknown[-1].effect, held)
@@ -56,6 +62,13 @@ def judge_held(view: View, request: Claim, held: Effect) -> Step:
     if isinstance(answer.decision, Blocked | Wait):
         return Step(answer.decision, bind(view, request, held))
     return answer
+
+
+def _stood_too_long(known: Known, view: View, request: Claim) -> bool:
+    """Whether an identical effect is a hold that has to be ended before anything is judged against it (7.4)."""
+    if known.status is not Status.AWAITING_APPROVAL or known.at is None or view.now_ms is None:
+        return False
+    return view.now_ms - known.at >= request.terms.hold_ms
 
 
 def _counts(known: Known, view: View, request: Claim) -> bool:

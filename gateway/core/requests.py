@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -13,6 +13,9 @@ from gateway.core.conversation import View, Where
 from gateway.core.decisions import Denied, Refused
 from gateway.core.identity import Arguments, Kind, Place, Scope
 from gateway.core.record import Effect, Mode, Outcome
+
+HOLD_MS: Final = 15 * 60_000
+"""How long a hold may stand without an approval (7.4)."""
 
 
 class OnRepeat(StrEnum):
@@ -24,7 +27,8 @@ class OnRepeat(StrEnum):
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What a new effect is claimed under: fixed in its record, but for `on_repeat` (4.6)."""
+    """What a new effect is claimed under: fixed in its record, but for `on_repeat` and what is measured anew at
+    each read, `repeat_window_ms` and `hold_ms` (4.6, 4.9)."""
 
     mode: Mode
     on_repeat: OnRepeat
@@ -33,6 +37,7 @@ class Terms(msgspec.Struct, frozen=True):
     endpoint: str
     repeat_window_ms: int
     retention_ms: int
+    hold_ms: int = HOLD_MS
 
 
 class Claim(msgspec.Struct, frozen=True):

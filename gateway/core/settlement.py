@@ -66,10 +66,11 @@ def _settled(view: View, effect: Effect, outcome: Outcome, token: bytes, keep_ms
     if outcome.dropped:
         data["result_dropped"] = True
     event = Event(f"effect.{outcome.status.value}", effect.effect_id, data)
-    return Step(Settled(after), _ended(view, after, keep_ms, event), alarm=effect.status is Status.ABSENT)
+    return Step(Settled(after), ended(view, after, keep_ms, event), alarm=effect.status is Status.ABSENT)
 
 
-def _ended(view: View, after: Effect, keep_ms: int, *events: Event) -> Writes:
+def ended(view: View, after: Effect, keep_ms: int, *events: Event) -> Writes:
+    """The writes that put an effect in its last state; its retention starts with them (4.13)."""
     closed = {slot: view.slot(slot).marked(after.effect_id, open=False) for slot in after.slots}
     return Writes(
         effects={after.effect_id: after},
@@ -141,4 +142,4 @@ def _resolve(view: View, effect: Effect, request: Resolve) -> Step:
         mark = moved(effect, Move.RESOLVE, Status.ABSENT, slots=(), settled_at=None)
         return Step(Gone(), _vanished(view, effect, mark, request.keep_ms, told))
     after = moved(effect, Move.RESOLVE, wanted, outcome=request.outcome, settled_at=None, arguments=None)
-    return Step(Settled(after), _ended(view, after, request.keep_ms, told))
+    return Step(Settled(after), ended(view, after, request.keep_ms, told))

@@ -31,9 +31,9 @@ class Problem(OncegateError):
 
     `code` is one of semantics 8, `status` the HTTP status, `retry_after` whole or broken seconds or
     None, `body` the whole problem as decoded, `fields` what is wrong with which part of the request, each
-    a line `pointer: problem` (`/arguments/quantity: is required`). `outcome` is what the gateway said, with one exception:
-    after an earlier try of this request was lost on the way, a 503 says nothing about that try, and
-    `outcome` is `unknown`.
+    a line `pointer: problem` (`/arguments/quantity: is required`). `outcome` is what the gateway said,
+    with one exception: after an earlier try of this request was lost on the way, a 503 says nothing about
+    that try, and `outcome` is `unknown`.
     """
 
     def __init__(

@@ -34,9 +34,11 @@ class Sweep:
         for effect in lapsed:
             try:
                 await self._decider.end(Lose(effect.effect_id, None, "lease lapsed"), effect)
-            except LedgerUnavailable:
-                raise
             except Exception as fault:
+                if isinstance(fault, LedgerUnavailable):
+                    # Raises where the ledger is away. Where it is not, this record leads to one that a newer gateway
+                    # wrote (4.13).
+                    await self._ledger.ready()
                 # One record that cannot be judged must not keep all others executing for ever.
                 _log.error("sweep: effect %s was left: %s", effect.hex, type(fault).__name__)
             self._waiting.ended(effect.effect_id)

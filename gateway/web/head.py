@@ -10,11 +10,14 @@ AUTHORIZATION: Final = b"authorization"
 CONTENT_TYPE: Final = b"content-type"
 CONTENT_LENGTH: Final = b"content-length"
 CONTENT_ENCODING: Final = b"content-encoding"
+EXPECT: Final = b"expect"
 REQUEST_ID: Final = b"request-id"
 TRACEPARENT: Final = b"traceparent"
 
 # Forwarding headers are not among them: limits and logs are keyed on what was authenticated (9.5).
-_WANTED: Final = frozenset({AUTHORIZATION, CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, REQUEST_ID, TRACEPARENT})
+_WANTED: Final = frozenset(
+    {AUTHORIZATION, CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, EXPECT, REQUEST_ID, TRACEPARENT}
+)
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 _SANE_ID = re.compile(rb"[!-~]{1,128}")
 # W3C Trace Context: version, trace id, parent id, flags; later versions may append fields to version 00's.

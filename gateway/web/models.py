@@ -53,7 +53,7 @@ class CallsQuery(Sent):
     turn: Id | None = None
     step: Annotated[Whole, Field(ge=1)] | None = None
     status: Literal["indeterminate"] | None = None
-    cursor: Annotated[str, Field(pattern=r"^[0-9]{1,9}:[0-9]{1,9}$")] | None = None
+    cursor: Annotated[str, Field(pattern=r"^[0-9]{1,9}:[0-9a-f]{0,32}$")] | None = None
     limit: Annotated[Whole, Field(ge=1, le=500)] | None = None
 
 

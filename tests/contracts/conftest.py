@@ -20,7 +20,7 @@ from gateway.adapters.redis_urls import LedgerUrl, open_client, parse_ledger_url
 from gateway.core import identity
 from gateway.core.identity import Kind, Place, Scope
 from gateway.core.record import Effect, Fault, Mode, Outcome, Status
-from gateway.core.requests import Claim, Lose, OnRepeat, Release, Resolve, Settle, Terms
+from gateway.core.requests import HOLD_MS, Claim, Lose, OnRepeat, Release, Resolve, Settle, Terms
 from gateway.service.deciding import Decider
 
 DAY_MS = 86_400_000
@@ -69,6 +69,7 @@ class Bench:
         lease_ms: int = 60_000,
         window_ms: int = 60_000,
         keep_ms: int = 30 * DAY_MS,
+        hold_ms: int = HOLD_MS,
         version: int = 1,
         endpoint: str = "https://shop.example/tools",
         token: bytes | None = None,
@@ -85,7 +86,7 @@ class Bench:
             fingerprint=identity.fingerprint(kind, tool, read.canonical),
             place=Place(turn, step, attempt),
             scope=scope,
-            terms=Terms(mode, on_repeat, lease_ms, version, endpoint, window_ms, keep_ms),
+            terms=Terms(mode, on_repeat, lease_ms, version, endpoint, window_ms, keep_ms, hold_ms),
             token=token or b"token-%010d" % next(self._tokens),
             **more,
         )

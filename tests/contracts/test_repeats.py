@@ -197,9 +197,10 @@ async def test_p4_9_a_hold_ends_when_its_first_has_vanished(memory_bench, memory
     day = 86_400_000
     await memory_bench.run("call_1", keep_ms=2 * day)
     memory_time.advance(day)
-    held = await memory_bench.claim("call_2", window_ms=2 * day, keep_ms=2 * day)
+    asked = {"window_ms": 2 * day, "keep_ms": 2 * day, "hold_ms": 2 * day}
+    held = await memory_bench.claim("call_2", **asked)
     memory_time.advance(day + 1_000)
-    granted = await memory_bench.claim("call_2", window_ms=2 * day, keep_ms=2 * day)
+    granted = await memory_bench.claim("call_2", **asked)
     assert isinstance(granted, d.Granted)
     assert granted.effect.effect_id == held.effect.effect_id
     assert granted.effect.tokens != ()

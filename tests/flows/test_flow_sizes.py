@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import zlib
 from collections.abc import Callable
 
 import pytest
 from flow_client import Api
 from flow_merchant import Connection, RawMerchant, Request, reply
+from flow_processes import GatewayProcess
 
 
 def _gzip(data: bytes) -> bytes:
@@ -71,4 +74,34 @@ async def test_k6_13_a_compressed_request_is_415(shop: Api, merchant: RawMerchan
     """K6-13, 9.4: refused by its header alone."""
     refused = await shop.send("POST", "/v1/calls", _bomb(1 << 24), headers={"Content-Encoding": encoding})
     assert (refused.status, refused.code) == (415, "encoding_refused")
+    assert merchant.hits == 0
+
+
+def _send_all_then_read(port: int, head: bytes, body: bytes) -> bytes:
+    """What the simplest of clients does: nothing is read before everything is sent."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as plain:
+        plain.sendall(head + body)
+        answer = b""
+        while part := plain.recv(65_536):
+            answer += part
+        return answer
+
+
+@pytest.mark.parametrize("framing", ["stated", "chunked"])
+@pytest.mark.parametrize("size", [(1 << 20) + 1, 2 << 20, 5 << 20])
+async def test_p9_4_a_client_that_sends_first_and_reads_then_gets_its_413(
+    shop: Api, gateway: GatewayProcess, merchant: RawMerchant, framing: str, size: int
+) -> None:
+    """9.4: the answer is not lost in a reset of the connection; nothing was done."""
+    head = b"POST /v1/calls HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer dev\r\nContent-Type: application/json\r\n"
+    body = b'{"company":"' + b"x" * size
+    if framing == "stated":
+        head += b"Content-Length: %d\r\n\r\n" % len(body)
+    else:
+        head += b"Transfer-Encoding: chunked\r\n\r\n"
+        body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    answer = await asyncio.to_thread(_send_all_then_read, gateway.port, head, body)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"\r\nconnection: close\r\n" in answer.lower()
+    assert b'"code":"too_large"' in answer
     assert merchant.hits == 0

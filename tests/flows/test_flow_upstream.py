@@ -13,6 +13,7 @@ import pytest
 import trustme
 from flow_client import Api, Reply
 from flow_merchant import Behaviour, Connection, RawMerchant, Request, reply
+from flow_processes import GatewayProcess
 
 NewMerchant = Callable[..., Awaitable[RawMerchant]]
 JSON = "Content-Type: application/json"
@@ -170,6 +171,22 @@ async def test_k3_07_the_body_of_a_500_is_kept_in_the_log_bounded(shop: Api, mer
     (lost,) = [event for event in await shop.events() if event["type"] == "effect.indeterminate"]
     assert "deadlock detected" in str(lost)
     assert len(str(lost)) < 4_096
+    assert lost["http_status"] == 500
+
+
+async def test_p5_an_unknown_outcome_is_one_line_with_the_effect_and_why(
+    shop: Api, merchant: RawMerchant, gateway: GatewayProcess, eventually: Callable[[Callable[[], Any]], Awaitable[Any]]
+) -> None:
+    """5, 9.3: whoever watches the log can look the effect up; what the merchant said is not in it."""
+    merchant.answers(reply({"trace": "deadlock"}, status=500))
+    first = await unknown_once(shop, merchant)
+    effect = first.json["effect_id"]
+    warned = (
+        f"WARNING oncegate.calls the outcome of a call is not known effect_id={effect} reason=replied http_status=500"
+    )
+    await eventually(lambda: any(line.endswith(warned) for line in gateway.said))
+    assert sum(effect in line and " WARNING " in line for line in gateway.said) == 1
+    assert not any("deadlock" in line for line in gateway.said)
 
 
 async def test_k3_09_dripping_replies_are_cut_at_the_deadline_beside_normal_calls(

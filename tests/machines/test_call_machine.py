@@ -25,16 +25,18 @@ from gateway.adapters.redis_ledger import RedisLedger
 from gateway.adapters.redis_urls import open_client, parse_ledger_url
 from gateway.core import decisions as d
 from gateway.core import identity
+from gateway.core.expiry import APPROVAL_EXPIRED
 from gateway.core.identity import Kind, Place, Scope
 from gateway.core.record import Fault, Mode, Outcome, Status
 from gateway.core.requests import Claim, Lose, OnRepeat, Release, Resolve, Settle, Terms
 from gateway.service.deciding import Decider
 
 CLOCKS = (fakeredis._helpers, fakeredis._socket._base, fakeredis.commands_mixins.server_mixin)
-WINDOW_MS, LEASE_MS, KEEP_MS = 60_000, 15_000, 86_400_000
-SUCCEEDED, FAILED, HELD = Status.SUCCEEDED, Status.FAILED, Status.AWAITING_APPROVAL
+WINDOW_MS, LEASE_MS, HOLD_MS, KEEP_MS = 60_000, 15_000, 40_000, 86_400_000
+SUCCEEDED, FAILED, DENIED, HELD = Status.SUCCEEDED, Status.FAILED, Status.DENIED, Status.AWAITING_APPROVAL
 EXECUTING, UNKNOWN = Status.EXECUTING, Status.INDETERMINATE
 FAILURE = Outcome(FAILED, fault=Fault("merchant_refused", "No."))
+EXPIRED = Outcome(DENIED, fault=APPROVAL_EXPIRED)
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,8 @@ class Model:
     def tidy(self):
         """4.13: what is settled or held ends with the retention time."""
         for work in [*self.works]:
-            since = {SUCCEEDED: work.settled, FAILED: work.settled, HELD: work.held}.get(work.status)
+            settled = dict.fromkeys((SUCCEEDED, FAILED, DENIED), work.settled)
+            since = {**settled, HELD: work.held}.get(work.status)
             if since is not None and self.now - since >= KEEP_MS:
                 self.vanish(work)
         self.marks = {key: work for key, work in self.marks.items() if self.now - work.settled < KEEP_MS}
@@ -112,6 +115,11 @@ class Model:
         """4.5"""
         if work.status is EXECUTING and self.now >= work.claimed + LEASE_MS:
             work.status, work.was_unknown, work.moved = UNKNOWN, True, self.now
+
+    def expire(self, work):
+        """7.4: a hold that nobody approved in time."""
+        if work.status is HELD and self.now >= work.held + HOLD_MS:
+            self.end(work, EXPIRED, b"")
 
     # a claim
 
@@ -173,6 +181,7 @@ class Model:
     def known(self, work):
         _, token, _ = self.request
         self.lapse(work)
+        self.expire(work)
         if work.status is HELD:
             return self.judge_held(work)
         if work.status is EXECUTING:
@@ -191,6 +200,7 @@ class Model:
         alike = [w for w in self.works if w.sku == ask.sku and w is not held]
         for work in alike:
             self.lapse(work)
+            self.expire(work)
         unknown = [w for w in alike if w.was_unknown and w.status in (UNKNOWN, EXECUTING)]
         if unknown:
             first = unknown[-1]
@@ -213,7 +223,7 @@ class Model:
             or self.now - w.moved < WINDOW_MS
         ]
         for first in sorted(repeats, key=lambda w: w.moved, reverse=True):
-            if first.status is FAILED or (first.status is HELD and held is not None):
+            if first.status in (FAILED, DENIED) or (first.status is HELD and held is not None):
                 continue
             if first.status is HELD:
                 return self.judge_held(first)
@@ -301,7 +311,7 @@ class Model:
             self.works.append(self.marks.pop(work.key))
             self.end(work, outcome, token)
             return "settled"
-        if work.status in (SUCCEEDED, FAILED):
+        if work.status in (SUCCEEDED, FAILED, DENIED):
             if (work.settled_by, work.outcome) == (token, outcome):
                 return "settled"
             return "conflict" if success else "late"
@@ -496,7 +506,7 @@ class CallMachine(RuleBasedStateMachine):
             fingerprint=identity.fingerprint(Kind.TOOL_CALL, "place_order", read.canonical),
             place=Place(ask.turn, ask.step, ask.attempt),
             scope=ask.scope,
-            terms=Terms(ask.mode, ask.on_repeat, LEASE_MS, 1, "https://shop.example/", WINDOW_MS, KEEP_MS),
+            terms=Terms(ask.mode, ask.on_repeat, LEASE_MS, 1, "https://shop.example/", WINDOW_MS, KEEP_MS, HOLD_MS),
             token=token,
             repeat_of=kept,
         )
@@ -643,14 +653,14 @@ class CallMachine(RuleBasedStateMachine):
             self.model.lapse(work)
             self.trace.lost(work.id)
 
-    @rule(ms=st.sampled_from([LEASE_MS - 10, LEASE_MS, WINDOW_MS]))
+    @rule(ms=st.sampled_from([LEASE_MS - 10, LEASE_MS, HOLD_MS, WINDOW_MS]))
     def time_passes(self, ms):
         self.tick(ms)
 
     @rule()
     def the_retention_passes(self):
         self.tick(2 * KEEP_MS)
-        ended = [w.id for w in self.model.works if w.status in (SUCCEEDED, FAILED, HELD)]
+        ended = [w.id for w in self.model.works if w.status in (SUCCEEDED, FAILED, DENIED, HELD)]
         self.model.tidy()
         for effect_id in ended:
             self.trace.vanished(effect_id)
@@ -670,7 +680,7 @@ class CallMachine(RuleBasedStateMachine):
 
 
 def test_the_ledger_and_the_model_never_part():
-    """2.1, 2.3, 2.4, 2.5, 2.6, 2.7, 4.1, 4.3, 4.4, 4.5, 4.6, 4.7, 4.9, 4.13, 4.15"""
+    """2.1, 2.3, 2.4, 2.5, 2.6, 2.7, 4.1, 4.3, 4.4, 4.5, 4.6, 4.7, 4.9, 4.13, 4.15, 7.4 (an expiry)"""
     run_state_machine_as_test(CallMachine, settings=settings.get_profile("machines"))
 
 

@@ -437,7 +437,10 @@ async def test_a_refused_key_is_a_problem(played):
 @pytest.mark.parametrize(
     ("sent", "lines"),
     [
-        ([{"field": "/step", "problem": "needs a turn"}, {"field": "", "problem": "x"}], ("/step: needs a turn", ": x")),
+        (
+            [{"field": "/step", "problem": "needs a turn"}, {"field": "", "problem": "x"}],
+            ("/step: needs a turn", ": x"),
+        ),
         (["place_order", {"field": 1, "problem": "x"}, None], ()),
         ("place_order", ()),
         (None, ()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -77,10 +78,13 @@ class CountingMerchant:
 
     def __init__(self) -> None:
         self.requests: list[MerchantRequest] = []
+        self.deadlines: list[float] = []
+        """The seconds that each request was given, as this port was told."""
         self.behave: Behaviour = lambda _: reply(body={"order": f"O-{len(self.requests)}"})
 
     async def send(self, request: MerchantRequest, *, deadline_s: float) -> Seen:
         self.requests.append(request)
+        self.deadlines.append(deadline_s)
         seen = self.behave(request)
         return seen if isinstance(seen, Seen) else await seen
 
@@ -106,6 +110,8 @@ class Shelf:
 
     companies: dict[str, Company] = field(default_factory=dict)
     shelf: dict[tuple[str, str], Tool] = field(default_factory=dict)
+    without_secret: set[str] = field(default_factory=set)
+    """Companies whose last signing secret is retired."""
 
     async def refresh(self) -> None:
         return None
@@ -117,6 +123,8 @@ class Shelf:
         return self.shelf.get((company, name))
 
     def secrets(self, company: str) -> list[SigningSecret]:
+        if company in self.without_secret:
+            return []
         return [SigningSecret("s1", "whsec_" + "c2VjcmV0" * 4)]
 
     def nearest_tools(self, company: str, name: str) -> list[str]:
@@ -139,6 +147,7 @@ class NoSchemas:
 class World:
     """One gateway, or several over one ledger."""
 
+    commands: Commands
     ledger: RedisLedger
     shelf: Shelf
     merchant: CountingMerchant
@@ -164,11 +173,13 @@ class World:
         while self.background:
             await asyncio.gather(*self.background)
 
-    def another_gateway(self) -> World:
-        return build(self.ledger, self.shelf, self.merchant, self.clock)
+    def another_gateway(self, clock: VirtualClock | None = None) -> World:
+        return build(self.commands, self.ledger, self.shelf, self.merchant, clock or self.clock)
 
 
-def build(ledger: RedisLedger, shelf: Shelf, merchant: CountingMerchant, clock: VirtualClock) -> World:
+def build(
+    commands: Commands, ledger: RedisLedger, shelf: Shelf, merchant: CountingMerchant, clock: VirtualClock
+) -> World:
     background: set[asyncio.Task[None]] = set()
 
     def spawn(work: Any) -> None:
@@ -209,7 +220,7 @@ def build(ledger: RedisLedger, shelf: Shelf, merchant: CountingMerchant, clock: 
         limits=CallLimits(),
     )
     sweep = Sweep(ledger, decider, waiting, notes, clock)
-    return World(ledger, shelf, merchant, clock, background, handle, LookUp(ledger), sweep, decider)
+    return World(commands, ledger, shelf, merchant, clock, background, handle, LookUp(ledger), sweep, decider)
 
 
 @pytest.fixture
@@ -220,11 +231,75 @@ async def world() -> AsyncIterator[World]:
     for name in ("create_order", "cancel_order", "add_to_cart", "list_orders", "get_menu", "redeem_code"):
         shelf.put("shop1", name)
     shelf.put("shop2", "create_order")
-    world = build(RedisLedger(commands), shelf, CountingMerchant(), VirtualClock())
+    world = build(commands, RedisLedger(commands), shelf, CountingMerchant(), VirtualClock())
     yield world
     await world.settle_background()
     await commands.close()
     await client.aclose()
+
+
+class LedgerTime:
+    """Stands in for the time module inside the in-memory ledger: stands still until told."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_790_000_000_000
+
+    def time(self) -> float:
+        return self.now_ms / 1000
+
+    def advance(self, seconds: float) -> None:
+        self.now_ms += int(seconds * 1000)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+
+@pytest.fixture
+def ledger_time(monkeypatch: pytest.MonkeyPatch) -> LedgerTime:
+    """The ledger's clock, which is neither of the gateway's two."""
+    clock = LedgerTime()
+    for module in ("_helpers", "_socket._base", "commands_mixins.server_mixin"):
+        monkeypatch.setattr(f"fakeredis.{module}.time", clock)
+    return clock
+
+
+@pytest.fixture
+def silent() -> Callable[[MerchantRequest], Awaitable[Seen]]:
+    """A merchant that never answers."""
+
+    async def never(_: MerchantRequest) -> Seen:
+        await asyncio.Event().wait()
+        raise AssertionError("it answered")
+
+    return never
+
+
+@pytest.fixture
+def turn_read_only(retag: Callable[..., Tool]) -> Callable[..., Tool]:
+    """A tool that was side-effecting is declared read-only, and is looked up for an hour yet (3.6)."""
+
+    def change(world: World, name: str, *, protected_ms: int = 3_600_000, **fields: Any) -> Tool:
+        until = world.clock.wall_ms() + protected_ms
+        verdict = classify("get_menu")
+        return retag(world, name, verdict=verdict, protected_until_ms=until, **fields)
+
+    return change
+
+
+@pytest.fixture
+def kill() -> Callable[..., Awaitable[None]]:
+    """Start a call at a merchant that never answers, and let its worker die once the request is out."""
+
+    async def start_and_kill(world: World, **call: Any) -> None:
+        sent = world.merchant.hits
+        dying = asyncio.ensure_future(world.call(**call))
+        while world.merchant.hits == sent:
+            assert not dying.done(), dying
+            await asyncio.sleep(0)
+        dying.cancel()
+        await asyncio.gather(dying, return_exceptions=True)
+
+    return start_and_kill
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gateway.web.body import MOST_DISCARDED
 from gateway.web.services import Limits
 
 CALL = '{"company":"acme","conversation":"c","tool":"place_order","tool_call_id":"a","arguments":%s}'
@@ -155,28 +156,70 @@ async def test_a_body_at_the_limit_passes_and_one_byte_more_is_413(small: Any, p
     assert len(small.calls.asked) == asked
 
 
-async def test_a_stated_length_above_the_limit_is_refused_unread(small: Any) -> None:
-    """9.4: by Content-Length alone; one of twenty digits is not even turned into a number."""
+async def test_a_stated_length_that_is_not_worth_reading_is_refused_unread(small: Any) -> None:
+    """9.4: by Content-Length alone: far above the limit, or with a client that waits to be asked for its body; a length
+    of twenty digits is not even turned into a number."""
 
     async def receive() -> Any:
         raise AssertionError("the body was read")
 
-    for length in ("201", "9" * 20, "9" * 5_000):
-        answer = await small.ask("POST", "/v1/calls", headers=[("content-length", length)], receive=receive)
-        assert answer.status == 413
+    waits = ("expect", "100-continue")
+    for headers in (
+        [("content-length", "201"), waits],
+        [("content-length", str(200 + MOST_DISCARDED + 1))],
+        [("content-length", "9" * 20)],
+        [("content-length", "9" * 5_000)],
+    ):
+        answer = await small.ask("POST", "/v1/calls", headers=headers, receive=receive)
+        assert (answer.status, answer.problem["code"]) == (413, "too_large")
 
 
-async def test_a_chunked_body_is_cut_off_at_the_limit(small: Any) -> None:
-    """9.4: a body without a length stops being read once it is too large."""
-    read = 0
+def _flowing(size: int, piece: int = 64 * 1024) -> tuple[Any, list[int]]:
+    """A body that comes in pieces, and how many bytes of it were taken."""
+    taken = [0]
 
     async def receive() -> Any:
-        nonlocal read
-        read += 1
-        return {"type": "http.request", "body": b" " * 100, "more_body": True}
+        part = b" " * min(piece, size - taken[0])
+        taken[0] += len(part)
+        return {"type": "http.request", "body": part, "more_body": taken[0] < size}
 
+    return receive, taken
+
+
+@pytest.mark.parametrize("stated", [True, False])
+async def test_a_body_above_the_limit_is_read_to_its_end_before_the_413(small: Any, stated: bool) -> None:
+    """9.4: a connection closed with bytes unread is reset, and its client loses the answer."""
+    size = 5 * 1024 * 1024
+    receive, taken = _flowing(size)
+    headers = [("content-length", str(size))] if stated else []
+    answer = await small.ask("POST", "/v1/calls", headers=headers, receive=receive)
+    assert (answer.status, answer.headers["connection"]) == (413, "close")
+    assert taken == [size]
+    assert small.calls.asked == []
+
+
+async def test_a_body_without_end_is_read_no_further_than_a_bound(small: Any) -> None:
+    """9.4: what is thrown away is bounded too."""
+    receive, taken = _flowing(1 << 40)
     assert (await small.ask("POST", "/v1/calls", receive=receive)).status == 413
-    assert read == 3
+    assert MOST_DISCARDED < taken[0] <= MOST_DISCARDED + 200 + 3 * 64 * 1024
+
+
+async def test_a_body_above_the_limit_that_stops_coming_is_413_at_the_deadline(small: Any) -> None:
+    """9.4: bytes that are thrown away are waited for no longer than others, and what was known stays so."""
+    pieces = [b" " * 300]
+    stalls = asyncio.Event()
+
+    async def receive() -> Any:
+        if not pieces:
+            await stalls.wait()
+        return {"type": "http.request", "body": pieces.pop(), "more_body": True}
+
+    asked = asyncio.create_task(small.ask("POST", "/v1/calls", receive=receive))
+    await asyncio.sleep(0)
+    small.clock.now += 31.0
+    small.app.bodies.sweep()
+    assert (await asked).problem["code"] == "too_large"
 
 
 async def test_a_body_in_pieces_is_put_together(gateway: Any) -> None:

@@ -1,0 +1,86 @@
+"""Commands that work on this machine: keys on a ledger of their own, ports that are taken, what is missing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+
+import pytest
+
+from gateway.cli import main
+
+needs_redis = pytest.mark.skipif(
+    not any(map(shutil.which, ("redis-server", "valkey-server"))),
+    reason="there is no redis-server or valkey-server on PATH",
+)
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("action", [["list"], ["revoke", "key_1"], ["list", "--json"]])
+def test_looking_at_keys_makes_no_ledger(action, empty_folder, capsys):
+    """An empty one, made by looking, would say that there are no keys; the folder that was looked in is named."""
+    assert main(["keys", *action]) == 1
+    printed = capsys.readouterr()
+    assert str(empty_folder / ".oncegate") in printed.err
+    assert len(printed.err.splitlines()) == 1
+    assert printed.out == ""
+    assert list(empty_folder.iterdir()) == []
+
+
+@needs_redis
+def test_p9_3_keys_say_which_ledger_they_are_in_and_a_new_one_is_labelled(empty_folder, capsys):
+    """9.3: shown once, under its name, on a line of its own; which ledger is said beside it, not within JSON."""
+    ledger = f"local:{empty_folder / 'ledger'}"
+    made = ["keys", "create", "--role", "runtime", "--company", "acme", "--principal", "chat", "--ledger", ledger]
+    assert main(made) == 0
+    printed = capsys.readouterr()
+    id_line, label, key, step = printed.out.splitlines()
+    assert id_line.startswith("id: key_")
+    assert label == "key (shown once):"
+    assert key.startswith("og_")
+    assert step.startswith("next: ")
+    assert printed.err == f"oncegate keys: ledger {ledger}\n"
+    id_ = id_line.removeprefix("id: ")
+    assert main(["keys", "list", "--json", "--ledger", ledger]) == 0
+    printed = capsys.readouterr()
+    assert [row["id"] for row in json.loads(printed.out)["keys"]] == [id_]
+    assert key not in printed.out + printed.err
+    assert main(["keys", "revoke", id_, "--ledger", ledger]) == 0
+    capsys.readouterr()
+    assert main(["keys", "list", "--ledger", ledger]) == 0
+    assert capsys.readouterr().out == "no keys\n"
+
+
+def test_a_taken_port_is_one_line_and_exit_status_2(capsys):
+    """Found before anything is opened, whoever has it."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        assert main(["serve", "--dev", "--ledger", "memory", "--port", str(port)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"oncegate serve: port {port} of 127.0.0.1 is taken")
+
+
+def test_an_address_that_is_not_this_machines_is_one_line_and_exit_status_2(capsys):
+    """TEST-NET-1 belongs to nobody."""
+    assert main(["serve", "--ledger", "memory", "--host", "192.0.2.1", "--port", "0"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("oncegate serve: port 0 of 192.0.2.1 cannot be listened on: ")
+
+
+def test_the_demo_without_a_redis_server_is_one_line(monkeypatch, capsys):
+    """What is missing, and two ways out."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert main(["demo"]) == 2
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert line.startswith("oncegate demo: the embedded ledger needs redis-server")
+    assert "--ledger memory" in line
+    assert printed.out == ""

@@ -1,0 +1,152 @@
+"""Commands that ask a gateway: what they print of its answers, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from gateway.cli import main
+
+CALL = {
+    "effect_id": "ab" * 32,
+    "tool": "place_order",
+    "tool_call_id": "call_1",
+    "conversation": "c-1",
+    "first_at": "2026-11-29T10:00:00.120Z",
+    "status": "succeeded",
+    "error": None,
+    "result": {"order": "MO-1", "paid": True, "note": None, "an": "it's"},
+    "events": [
+        {"seq": 2, "type": "effect.executing", "at": "2026-11-29T10:00:00.120Z", "effect_id": "ab", "again": True},
+    ],
+}
+
+
+class Played:
+    """A gateway that answers each path with what it was given, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Any] = {}
+        self.asked: list[str] = []
+        played = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def answer(self) -> None:
+                path = self.path.partition("?")[0]
+                played.asked.append(f"{self.command} {path}")
+                body = json.dumps(played.answers[path]).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_GET = do_POST = answer  # noqa: N815
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+                return
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+
+    def run(self, *arguments: str) -> int:
+        return main([*arguments, "--url", f"http://127.0.0.1:{self.server.server_port}", "--key", "dev"])
+
+
+@pytest.fixture
+def played() -> Iterator[Played]:
+    made = Played()
+    thread = threading.Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield made
+    made.server.shutdown()
+    thread.join()
+    made.server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path", "answer"),
+    [
+        (["tools", "list", "acme"], "/v1/companies/acme/tools", {"tools": []}),
+        (["secrets", "list", "acme"], "/v1/companies/acme/secrets", {"secrets": []}),
+        (["calls", "unknown", "acme"], "/v1/calls", {"calls": [], "cursor": None}),
+        (["events", "acme", "c-1"], "/v1/events", {"events": []}),
+    ],
+)
+def test_an_empty_answer_is_none_and_stays_json_for_programs(played, capsys, arguments, path, answer):
+    """Nothing printed looks like nothing done."""
+    played.answers[path] = answer
+    assert played.run(*arguments) == 0
+    assert capsys.readouterr().out == "none\n"
+    assert played.run(*arguments, "--json") == 0
+    assert "none" not in capsys.readouterr().out
+
+
+def test_an_empty_later_page_is_not_called_none(played, capsys):
+    """Only an answer that is empty as a whole is."""
+    pages = [{"calls": [CALL], "cursor": "0:1"}, {"calls": [], "cursor": None}]
+    played.answers = _Pages(pages)
+    assert played.run("calls", "unknown", "acme") == 0
+    printed = capsys.readouterr().out
+    assert "call_1" in printed
+    assert "none" not in printed
+
+
+class _Pages(dict):
+    def __init__(self, pages: list[Any]) -> None:
+        self._left = pages
+
+    def __getitem__(self, path: str) -> Any:
+        return self._left.pop(0)
+
+
+def test_secrets_list_shows_the_ids_newest_first(played, capsys):
+    """Ids to retire by; the values are not to be had."""
+    played.answers["/v1/companies/acme/secrets"] = {"secrets": [{"id": "sec_2"}, {"id": "sec_1"}]}
+    assert played.run("secrets", "list", "acme") == 0
+    assert capsys.readouterr().out == "sec_2\nsec_1\n"
+    assert played.asked == ["GET /v1/companies/acme/secrets"]
+
+
+def test_p9_3_a_new_secret_is_labelled_and_stands_on_a_line_of_its_own(played, capsys):
+    """9.3: shown once, so it must be plain which line is the secret, and what to do with it."""
+    played.answers["/v1/companies/acme/secrets"] = {"id": "sec_1", "secret": "whsec_abc"}
+    assert played.run("secrets", "add", "acme") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == ["id: sec_1", "secret (shown once):", "whsec_abc"]
+    assert lines[3].startswith("next: ")
+    assert played.run("secrets", "add", "acme", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"id": "sec_1", "secret": "whsec_abc"}
+
+
+def test_a_result_is_printed_as_json(played, capsys):
+    """What the merchant sent is JSON; `True` and `None` are nobody's."""
+    played.answers["/v1/calls"] = {"calls": [CALL], "cursor": None}
+    assert played.run("calls", "show", "acme", "c-1", "call_1") == 0
+    printed = capsys.readouterr().out
+    assert f"result: {json.dumps(CALL['result'])}\n" in printed
+    assert "again true" in printed
+    assert "True" not in printed
+    assert "None" not in printed
+
+
+def test_text_that_would_break_the_line_is_printed_as_json(played, capsys):
+    """A merchant's words cannot forge a line or colour a terminal."""
+    seen = {"seq": 3, "type": "effect.indeterminate", "at": "t", "effect_id": "ab", "seen": "a\n\x1b[31mb"}
+    played.answers["/v1/events"] = {"events": [seen]}
+    assert played.run("events", "acme", "c-1") == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.endswith(r'seen "a\n\u001b[31mb"')
+
+
+def test_a_call_that_is_not_recorded_is_told_with_the_reasons(played, capsys):
+    """Denied calls are not recorded either: without that hint one looks for a bug."""
+    played.answers["/v1/calls"] = {"calls": [], "cursor": None}
+    assert played.run("calls", "show", "acme", "c-1", "call_9") == 1
+    said = capsys.readouterr().out
+    assert "read-only and denied calls are not" in said
+    assert "oncegate events" in said

@@ -1,0 +1,207 @@
+"""What goes wrong between a claim and its end leaves no claim behind (4.2, 4.11, 9.4)."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gateway.core.errors import CallInFlight, InternalFault, MerchantNotReady
+from gateway.core.model import Principal, Role
+from gateway.core.outcome import Reason, Seen, SeenKind
+from gateway.core.record import Mode
+from gateway.service.handle_call import CallRequest
+from gateway.service.sending import Trace
+from gateway.web.calls import Calls
+from gateway.web.metrics import Metrics
+from gateway.web.operations import Asked
+from gateway.web.services import Limits
+from gateway.web.stopping import Stopping
+
+OPERATOR = Principal("op", Role.OPERATOR, frozenset({"*"}), "k0")
+EPSILON_S = 1e-6
+
+
+async def stored(world: Any, tool_call_id: str) -> dict[str, Any]:
+    (call,) = await world.look_up.calls(OPERATOR, "shop1", "c1", tool_call_id)
+    return dict(call)
+
+
+async def test_p4_6_a_repeat_without_a_signing_secret_gives_its_claim_back(world, seen, retag):
+    """4.6, 6, 8: the last secret was retired while the outcome was unknown. 502, nothing sent, unknown as before;
+    with a secret again the next repeat runs under the same key, without waiting for a lease."""
+    retag(world, "create_order", idempotency=Mode.SAFE_TO_RETRY)
+    world.merchant.behave = lambda _: seen["reset"]
+    first = await world.call(tool_call_id="n1")
+    tried = world.merchant.hits
+    world.shelf.without_secret.add("shop1")
+    for _ in range(2):
+        with pytest.raises(MerchantNotReady) as refused:
+            await world.call(tool_call_id="n1")
+        assert (refused.value.status, refused.value.code, refused.value.outcome) == (
+            502,
+            "merchant_not_ready",
+            "not_sent",
+        )
+        assert (await stored(world, "n1"))["status"] == "indeterminate"
+    assert world.merchant.hits == tried
+    world.shelf.without_secret.clear()
+    world.merchant.behave = lambda _: seen["reply"](body="done")
+    again = await world.call(tool_call_id="n1")
+    assert (again.status, again.effect_id, world.merchant.hits) == ("succeeded", first.effect_id, tried + 1)
+    assert world.merchant.header(tried, "idempotency-key") == first.effect_id
+
+
+async def test_p8_a_new_call_without_a_signing_secret_records_nothing(world):
+    """8: refused before the claim."""
+    world.shelf.without_secret.add("shop1")
+    with pytest.raises(MerchantNotReady):
+        await world.call(tool_call_id="n1")
+    assert await world.look_up.calls(OPERATOR, "shop1", "c1", "n1") == []
+    world.shelf.without_secret.clear()
+    assert (await world.call(tool_call_id="n1")).decision == "proceed"
+
+
+def through_the_web(world: Any) -> Calls:
+    return Calls(
+        SimpleNamespace(  # type: ignore[arg-type]
+            handle_call=world.handle, metrics=Metrics(), clock=world.clock, stopping=Stopping(), limits=Limits()
+        )
+    )
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("fault", [RuntimeError("whsec_top"), KeyError("whsec_top"), OSError("whsec_top")], ids=repr)
+async def test_p9_4_a_fault_of_ours_behind_a_claim_ends_it_as_unknown(world, seen, retag, caplog, fault, mode):
+    """9.4, 8, 4.6: nobody can say what was sent, so it is neither failed nor free; the caller gets the internal fault,
+    and a repeat need not wait for the lease."""
+    retag(world, "create_order", idempotency=mode)
+
+    def broken(_: Any) -> Any:
+        raise fault
+
+    world.merchant.behave = broken
+    principal = Principal("rt", Role.RUNTIME, frozenset({"shop1"}), "k1")
+    request = CallRequest("shop1", "c1", "create_order", {"sku": "A"}, "n1")
+    with pytest.raises(InternalFault) as internal:
+        await through_the_web(world).one(Asked({}, None, request, Trace("req-1"), principal))
+    assert (internal.value.status, internal.value.code, internal.value.outcome) == (500, "internal", "unknown")
+    assert "whsec" not in f"{internal.value!r}{internal.value.message}{caplog.text}"
+    left = await stored(world, "n1")
+    assert left["status"] == "indeterminate"
+    assert [e.get("reason") for e in left["events"] if e["type"] == "effect.indeterminate"] == ["gateway fault"]
+    world.merchant.behave = lambda _: seen["reply"](body="done")
+    before = world.clock.now
+    again = await world.call(tool_call_id="n1")
+    assert world.clock.now == before, "nobody waited"
+    if mode is Mode.AT_MOST_ONCE:
+        assert (again.decision, again.status, world.merchant.hits) == ("replay", "indeterminate", 1)
+    else:
+        assert (again.status, world.merchant.hits) == ("succeeded", 2)
+        assert {world.merchant.header(i, "idempotency-key") for i in range(2)} == {again.effect_id}
+
+
+async def test_p4_8_who_waits_for_a_call_that_ends_in_a_fault_of_ours_is_told_that_it_is_unknown(world):
+    """4.8, 9.4: the duplicate is woken, and does not send."""
+    gate = asyncio.Event()
+
+    async def broken(_: Any) -> Any:
+        await gate.wait()
+        raise RuntimeError
+
+    world.merchant.behave = broken
+    first = asyncio.ensure_future(world.call(tool_call_id="n1"))
+    await world.merchant.reached()
+    second = asyncio.ensure_future(world.call(tool_call_id="n1"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    gate.set()
+    ended = await asyncio.gather(first, second, return_exceptions=True)
+    assert isinstance(ended[0], RuntimeError)
+    assert (ended[1].decision, ended[1].status) == ("replay", "indeterminate")
+    assert world.merchant.hits == 1
+
+
+@pytest.mark.parametrize("timeout_s", [0.5, 3.0, 10.0])
+@pytest.mark.parametrize(("tool", "what"), [("create_order", "reset"), ("create_order", "no_connection"), ("get_menu", "reset")])  # fmt: skip
+async def test_p5_2_no_try_is_given_more_than_is_left_of_the_deadline(world, seen, retag, tool, what, timeout_s):
+    """5.2, 4.5: the deadline is of the whole exchange, tries and the pauses between them included."""
+    retag(world, tool, idempotency=Mode.SAFE_TO_RETRY, timeout_s=timeout_s)
+    began, at = world.clock.now, []
+
+    def slow(_: Any) -> Any:
+        at.append(world.clock.now)
+        world.clock.now += timeout_s / 8
+        return seen[what]
+
+    world.merchant.behave = slow
+    await asyncio.gather(world.call(tool_call_id="n1", tool=tool), return_exceptions=True)
+    given = world.merchant.deadlines
+    assert len(given) > 1
+    for when, deadline_s in zip(at, given, strict=True):
+        assert 0 < deadline_s <= timeout_s + EPSILON_S
+        assert when + deadline_s <= began + timeout_s + EPSILON_S
+    assert given == sorted(given, reverse=True)
+
+
+@pytest.mark.parametrize("timeout_s", [0.5, 10.0])
+async def test_p5_2_one_try_is_given_the_tools_deadline(world, retag, timeout_s):
+    """5.2: also when a repeat takes a call up again under another deadline than it first had."""
+    retag(world, "create_order", timeout_s=timeout_s)
+    await world.call(tool_call_id="n1")
+    assert world.merchant.deadlines == [pytest.approx(timeout_s, abs=0.001)]
+    assert world.merchant.deadlines[0] <= timeout_s + EPSILON_S
+
+
+@pytest.mark.parametrize("timeout_s", [0.5, 10.0])
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_k1_12_a_duplicate_waits_for_its_deadline_and_the_margin_and_no_longer(
+    world, silent, retag, elsewhere, timeout_s
+):
+    """K1-12, 4.8: at the same gateway as at another; then 409, and still one send."""
+    retag(world, "create_order", timeout_s=timeout_s)
+    world.merchant.behave = silent
+    first = asyncio.ensure_future(world.call(tool_call_id="x1"))
+    await world.merchant.reached()
+    began = world.clock.now
+    gateway = world.another_gateway() if elsewhere else world
+    with pytest.raises(CallInFlight) as in_flight:
+        await gateway.call(tool_call_id="x1")
+    assert world.clock.now - began == pytest.approx(timeout_s + 1.0)
+    assert (in_flight.value.outcome, in_flight.value.retry_after_s) == ("in_flight", 1.0)
+    assert world.merchant.hits == 1
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+
+
+RETRY_AFTER = [(), ("30",), ("Wed, 21 Oct 2125 07:28:00 GMT",), ("-5",), ("120junk",), ("99999999999",), ("",), ("7", "3")]  # fmt: skip
+
+
+@pytest.mark.parametrize("values", RETRY_AFTER)
+async def test_k3_05_a_retry_after_never_makes_the_gateway_sleep_under_at_most_once(world, values):
+    """K3-05, 5: it is a bounded hint for whoever asks again; the gateway's clock does not move."""
+    world.merchant.behave = lambda _: Seen(
+        SeenKind.REPLY, Reason.REPLIED, True, 429, "application/json", body=b"null", retry_after=values
+    )
+    before = world.clock.now
+    with pytest.raises(MerchantNotReady) as refused:
+        await world.call(tool_call_id="n1")
+    assert world.clock.now == before
+    assert world.merchant.hits == 1
+    assert refused.value.retry_after_s is None or 0 <= refused.value.retry_after_s <= 3_600
+
+
+@pytest.mark.parametrize("values", RETRY_AFTER)
+async def test_k3_05_a_retry_after_never_holds_a_call_beyond_its_deadline_under_safe_to_retry(world, retag, values):
+    """K3-05, 5.2: what fits in the deadline is waited for, nothing else."""
+    retag(world, "create_order", idempotency=Mode.SAFE_TO_RETRY, timeout_s=10.0)
+    world.merchant.behave = lambda _: Seen(
+        SeenKind.REPLY, Reason.REPLIED, True, 429, "application/json", body=b"null", retry_after=values
+    )
+    before = world.clock.now
+    with pytest.raises(MerchantNotReady):
+        await world.call(tool_call_id="n1")
+    assert world.clock.now - before <= 10.0
+
