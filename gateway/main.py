@@ -1,22 +1,15 @@
-"""Wires everything, once: adapters, services, the ASGI application, and how it starts and stops."""
+"""Wires everything, once: adapters, services and the ASGI application, and undoes it in the reverse order."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
-import os
 import random
-import signal
-import socket
-import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
-
-import uvicorn
+from typing import Final
 
 from gateway.adapters.addresses import SystemResolver, check_endpoint
 from gateway.adapters.config_files import Judges, read_merchants_folder
@@ -28,6 +21,7 @@ from gateway.adapters.redis_ledger import RedisLedger
 from gateway.adapters.redis_urls import LedgerUrl, open_client, parse_ledger_url
 from gateway.adapters.schemas import Schemas
 from gateway.adapters.signing import sign_headers
+from gateway.adapters.system import Background, SystemClock, SystemRandomness
 from gateway.core.addresses import check_url
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.model import Principal, Role
@@ -48,67 +42,11 @@ from gateway.service.sweep import Sweep
 from gateway.service.waiting import Waiting
 from gateway.settings import Settings
 from gateway.web.app import Application, create_app
-from gateway.web.http_protocol import BoundedHttp
 from gateway.web.metrics import Metrics
 from gateway.web.services import Limits, Services
 from gateway.web.stopping import Stopping
 
 DEV_PRINCIPAL: Final = Principal("dev", Role.OPERATOR, frozenset({"*"}), "dev")
-LAME_DUCK_S: Final = 0.5
-"""Between turning readiness and no longer accepting: what is already on its way is still answered."""
-
-
-class SystemClock:
-    """The machine's clocks."""
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-
-class SystemRandomness:
-    """The operating system's, fetched a page at a time."""
-
-    def __init__(self) -> None:
-        self._pool = b""
-        self._at = 0
-
-    def token(self) -> bytes:
-        return self._take(16)
-
-    def nonce(self) -> bytes:
-        """8 bytes for a version in the ledger."""
-        return self._take(8)
-
-    def _take(self, size: int) -> bytes:
-        at, self._at = self._at, self._at + size
-        if self._at > len(self._pool):
-            self._pool, at, self._at = os.urandom(4_096), 0, size
-        return self._pool[at : at + size]
-
-
-class Background:
-    """Work that outlives the request that caused it: settling that goes on, notes, withdrawals."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def drain(self, timeout_s: float) -> None:
-        """Give it time to finish, then stop it; a claim that it did not settle becomes indeterminate (4.5)."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=timeout_s)
-        for task in set(self._tasks):
-            task.cancel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,77 +206,9 @@ class _World:
         return Gateway(create_app(services), stopping)
 
 
-def _calm_collector() -> None:
-    """Calls make no cycles to speak of; looking for them every 700 objects was a quarter of a call's cost."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
-
-
 def _merchant_files(settings: Settings, config: Path, environ: Mapping[str, str]) -> list[FromFile]:
     judges = Judges(
         url=partial(check_url, allow_http=settings.allow_http, allow=settings.allow_networks),
         schema=Schemas().schema_problems,
     )
     return read_merchants_folder(config / "merchants", environ, judges)
-
-
-async def serve(
-    settings: Settings,
-    sockets: Sequence[socket.socket],
-    *,
-    config: Path,
-    environ: Mapping[str, str],
-    say: Callable[[str], None],
-) -> None:
-    """Serve on bound sockets until SIGTERM or SIGINT, then stop gracefully: readiness turns first, calls finish."""
-    async with open_gateway(settings, config=config, environ=environ) as gateway:
-        _calm_collector()
-        server = uvicorn.Config(
-            gateway.app,
-            http=BoundedHttp,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=int(settings.stop.grace_s),
-        )
-        await _Server(server, gateway, say).serve(sockets=list(sockets))
-
-
-class _Server(uvicorn.Server):
-    """A uvicorn server that turns readiness first and goes on serving for a moment before it stops accepting."""
-
-    def __init__(self, config: uvicorn.Config, gateway: Gateway, say: Callable[[str], None]) -> None:
-        super().__init__(config)
-        self._gateway = gateway
-        self._say = say
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        for server in self.servers:
-            for each in server.sockets:
-                host, port = each.getsockname()[:2]
-                self._say(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}")
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._begin_stop, loop)
-        try:
-            yield
-        finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(number)
-
-    def _begin_stop(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._gateway.stopping.begun:
-            self.should_exit = True  # asked twice: no more waiting for balancers, calls still finish
-            return
-        self._gateway.stopping.begin()
-        # Requests already on their way, and connections accepted but not yet read, are still answered.
-        loop.call_later(LAME_DUCK_S, setattr, self, "should_exit", True)
-        self._say(f"stopping: {self._gateway.app.calls.in_flight} calls in flight")

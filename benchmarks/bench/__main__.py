@@ -27,6 +27,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too; - for standard output")
     parser.add_argument("--markdown", action="store_true", help="the table as docs/performance.md has it")
     parser.add_argument("--check", action="store_true", help="exit code 1 if a bar does not hold")
+    parser.add_argument(
+        "--fsync",
+        choices=("everysec", "always"),
+        default="everysec",
+        help="how the ledger's Redis syncs its append-only file (default: everysec)",
+    )
     parser.add_argument("--no-pin", action="store_true", help="leave it to the system where things run")
     chosen = parser.parse_args(arguments)
     pinned = Pinning(None, None) if chosen.no_pin else pinning()
@@ -36,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     try:
         with tempfile.TemporaryDirectory(prefix="oncegate-bench-") as folder:
-            measured = uvloop.run(bench(Path(folder), QUICK if chosen.quick else FULL, pinned, say))
+            measured = uvloop.run(bench(Path(folder), QUICK if chosen.quick else FULL, pinned, say, fsync=chosen.fsync))
     except (StartFailed, LoadFailed, OSError) as error:
         print(error, file=sys.stderr)
         return 2

@@ -79,11 +79,13 @@ class Bench:
         return next(each for each in self.results if (each.subject, each.concurrent) == (subject, concurrent))
 
 
-async def bench(folder: Path, plan: Plan, pinned: Pinning, say: Callable[[str], None]) -> Bench:
-    """Raises StartFailed, LoadFailed."""
+async def bench(
+    folder: Path, plan: Plan, pinned: Pinning, say: Callable[[str], None], *, fsync: str = "everysec"
+) -> Bench:
+    """`fsync`: how the ledger's Redis syncs its append-only file. Raises StartFailed, LoadFailed."""
     if pinned.rest is not None:
         os.sched_setaffinity(0, pinned.rest)
-    async with _everything(folder, pinned) as (redis, found):
+    async with _everything(folder, pinned, fsync) as (redis, found):
         busy, steal, started = *machine_busy_s(), time.monotonic()
         ours = [redis.pid, os.getpid(), *{subject.pid for subject in found}]
         ours_before = sum(map(cpu_seconds, ours))
@@ -102,7 +104,7 @@ async def bench(folder: Path, plan: Plan, pinned: Pinning, say: Callable[[str], 
             "warm_s": plan.warm_s,
             "cpu_of_code_under_test": _cpus(pinned.tested),
             "cpu_of_the_rest": _cpus(pinned.rest),
-            "appendfsync": "always",
+            "appendfsync": fsync,
             "work_of_others_percent": round(100 * max(0.0, others) / seconds, 1),
             "taken_by_the_host_percent": round(100 * (steal_after - steal) / seconds, 1),
         }
@@ -110,10 +112,10 @@ async def bench(folder: Path, plan: Plan, pinned: Pinning, say: Callable[[str], 
 
 
 @contextlib.asynccontextmanager
-async def _everything(folder: Path, pinned: Pinning) -> AsyncIterator[tuple[RedisServer, list[Subject]]]:
+async def _everything(folder: Path, pinned: Pinning, fsync: str) -> AsyncIterator[tuple[RedisServer, list[Subject]]]:
     env = {"PYTHONPATH": str(ROOT)}
     async with contextlib.AsyncExitStack() as stack:
-        redis = RedisServer(folder / "redis", rewrite=False, cpus=pinned.rest)
+        redis = RedisServer(folder / "redis", fsync=fsync, rewrite=False, cpus=pinned.rest)
         await stack.enter_async_context(redis)
         port = free_port()
         command = [sys.executable, "-m", "benchmarks.bench.merchant", str(port)]

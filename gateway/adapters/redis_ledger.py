@@ -15,7 +15,7 @@ from gateway.adapters.redis_scripts import Script
 from gateway.core.conversation import CallSlot, Event, View, Where, Writes
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.granting import MAX_LIVE
-from gateway.core.ports import LoggedEvent, Page, Swap
+from gateway.core.ports import Line, LoggedEvent, Page, Swap
 from gateway.core.record import UNENDING, Effect, Status
 
 _log = logging.getLogger("oncegate.ledger")
@@ -67,14 +67,20 @@ class RedisLedger:
         return Swap(False, _view(bucket, names, answer))
 
     async def append(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> None:
-        where = Where(conversation, b"")
-        await self.swap_nothing(where, Writes(events=tuple(events), keep_ms=keep_ms))
+        keys, arguments = self._appending(conversation, events, keep_ms)
+        await self._guarded(self._swap.run(self._commands, keys, arguments))
 
-    async def swap_nothing(self, where: Where, writes: Writes) -> None:
-        """Write only events, whatever else has changed."""
-        bucket = Bucket.of(where.conversation)
-        events = [codec.event_bytes(event) for event in writes.events]
-        await self._run(bucket, [], [self._nonce(), bucket.records, b"", writes.keep_ms, 0, len(events), *events])
+    async def append_each(self, lines: Sequence[Line]) -> None:
+        asked = [self._appending(line.conversation, (line.event,), line.keep_ms) for line in lines]
+        for start in range(0, len(asked), _CHUNK):
+            await self._guarded(self._swap.run_each(self._commands, asked[start : start + _CHUNK]))
+
+    def _appending(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> tuple[list[Any], list[Any]]:
+        """A swap of no values: it writes its events, whatever else has changed."""
+        bucket = Bucket.of(conversation)
+        keys: list[Any] = [bucket.live, bucket.events, bucket.due, bucket.unknown]
+        lines = [codec.event_bytes(event) for event in events]
+        return keys, [self._nonce(), bucket.records, b"", keep_ms, 0, len(lines), *lines]
 
     async def events(self, conversation: bytes, after: int, limit: int) -> list[LoggedEvent]:
         raw = await self._do("LRANGE", Bucket.of(conversation).events, after, after + limit - 1)

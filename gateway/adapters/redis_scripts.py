@@ -44,6 +44,17 @@ class Script:
         except ScriptMissing:
             return await commands.do("EVAL", self.source, len(keys), *keys, *args)
 
+    async def run_each(
+        self, commands: Commands, calls: Sequence[tuple[Sequence[Argument], Sequence[Argument]]]
+    ) -> list[Any]:
+        """Run it once for each (keys, args), all in one write; all replies in order."""
+        tails = [(len(keys), *keys, *args) for keys, args in calls]
+        try:
+            return await commands.do_together(*[("EVALSHA", self.sha, *tail) for tail in tails])
+        except ScriptMissing:
+            # None of them has run: one connection reaches one server, which knows the script or does not.
+            return await commands.do_together(*[("EVAL", self.source, *tail) for tail in tails])
+
     async def run_before(
         self,
         commands: Commands,

@@ -14,7 +14,7 @@ from gateway.adapters.redis_program import LocalRedisError
 from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.commands.log_lines import LogLines
 from gateway.core.errors import ConfigError, LedgerUnavailable
-from gateway.main import serve
+from gateway.serving import serve
 from gateway.settings import Settings, read_settings
 from gateway.web.listening import bound
 

@@ -35,6 +35,14 @@ class Page(msgspec.Struct, frozen=True):
     cursor: str | None
 
 
+class Line(msgspec.Struct, frozen=True):
+    """One event for one conversation's log; `keep_ms` is how long the log stays."""
+
+    conversation: bytes
+    event: Event
+    keep_ms: int
+
+
 class Ledger(Protocol):
     """Compare and swap over one conversation (4.15). Every method raises LedgerUnavailable; an error never reads
     as "nothing is there"."""
@@ -49,6 +57,11 @@ class Ledger(Protocol):
 
     async def append(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> None:
         """Add events that belong to no change of a record."""
+        ...
+
+    async def append_each(self, lines: Sequence[Line]) -> None:
+        """Add one event each to many conversations, in one write; all or none of them may have been added when
+        LedgerUnavailable is raised."""
         ...
 
     async def events(self, conversation: bytes, after: int, limit: int) -> list[LoggedEvent]:

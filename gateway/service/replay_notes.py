@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
@@ -10,7 +9,7 @@ from typing import Any, Final
 from gateway.core.conversation import Event
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.identity import conversation_digest
-from gateway.core.ports import Clock, Ledger
+from gateway.core.ports import Clock, Ledger, Line
 from gateway.core.record import Effect
 
 PERIOD_S: Final = 60.0
@@ -61,30 +60,36 @@ class ReplayNotes:
 
     async def flush(self, *, everything: bool = False) -> None:
         """Write what is due (all of it before a stop), and forget calls that were quiet for a minute."""
-        now = self._clock.monotonic()
+        now, due = self._clock.monotonic(), []
         for effect_id, note in list(self._notes.items()):
             if note.count and (everything or now >= note.due):
                 note.due = now + PERIOD_S
-                await self._write(note)
+                due.append(note)
             elif not note.count and now >= note.due:
                 del self._notes[effect_id]
+        await self._write(due)
 
     async def _write_soon(self) -> None:
         try:
             await self._clock.sleep(GATHER_S)
             while self._soon:
                 now, self._soon = self._soon, []
-                await asyncio.gather(*[self._write(note) for note in now])
+                await self._write(now)
         finally:
             self._writing = False
 
-    async def _write(self, note: _Note) -> None:
-        effect, count = note.effect, note.count
-        if not count:
-            return
-        event = Event("effect.replayed", effect.effect_id, {"matched": note.matched, "count": count})
-        note.count = 0
+    async def _write(self, notes: list[_Note]) -> None:
+        counted = [(note, note.count) for note in notes if note.count]
+        for note, _ in counted:
+            note.count = 0
         try:
-            await self._ledger.append(conversation_digest(effect.company, effect.conversation), [event], note.keep_ms)
+            await self._ledger.append_each([_line(note, count) for note, count in counted])
         except LedgerUnavailable:
-            note.count += count
+            for note, count in counted:
+                note.count += count
+
+
+def _line(note: _Note, count: int) -> Line:
+    effect = note.effect
+    event = Event("effect.replayed", effect.effect_id, {"matched": note.matched, "count": count})
+    return Line(conversation_digest(effect.company, effect.conversation), event, note.keep_ms)
