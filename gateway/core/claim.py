@@ -10,7 +10,7 @@ from gateway.core import identity
 from gateway.core.conversation import Binding, View, Writes, present
 from gateway.core.decisions import UNRECORDED, Blocked, Granted, Need, Refused, Replay, Step, Wait
 from gateway.core.expiry import expire
-from gateway.core.granting import attempt_seen, bind, grant, lapse, take_up
+from gateway.core.granting import TooManyIds, attempt_seen, bind, grant, lapse, take_up
 from gateway.core.occurrences import Occurrence, occurrence_of
 from gateway.core.record import Mode, Move, Status, check_move
 from gateway.core.repeats import judge_held, judge_repeat
@@ -24,7 +24,10 @@ def claim(view: View, request: Claim) -> Step:
         # this equal to the long way.
         return grant(view, request, Occurrence(0, request.first))
     view = view.bounded(request.terms.retention_ms)
-    judged = _judge(view, request)
+    try:
+        judged = _judge(view, request)
+    except TooManyIds:
+        return Step(Refused("conversation_full", "this call was answered under as many ids as one may have"))
     seen = attempt_seen(view, request)
     if seen is not None and judged.writes is None and isinstance(judged.decision, Wait | Blocked | Replay):
         # Whatever it is answered: from now on the turn's earlier attempts start nothing new (2.6).
@@ -34,7 +37,7 @@ def claim(view: View, request: Claim) -> Step:
 
 def _judge(view: View, request: Claim) -> Step:
     slot = request.slot
-    bounds = [] if slot is None else [b for b in view.slot(slot).bindings if view.may_stand(b.effect)]
+    bounds = [] if slot is None else [b for b in view.slot(slot).bindings if view.names(slot, b.effect)]
     found = identity.match(bounds, request.fingerprint, request.stands_at(view), request.scope)
     under_id: tuple[bytes, ...] = ()
     match found:

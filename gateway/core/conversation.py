@@ -169,6 +169,15 @@ class View(msgspec.Struct, frozen=True):
         """False once the record was read and is gone: what still points to it names nothing any more."""
         return effect not in self.effects or present(self.effects[effect])
 
+    def names(self, slot: bytes, effect: bytes) -> bool:
+        """Whether what an id's slot says of an effect still holds, as far as was read.
+
+        A slot outlives the retention of one effect if another of its id is open, and a new effect may take the
+        number, and so the name, of the one that is gone: only ids that its own record lists are its ids.
+        """
+        found = self.effects.get(effect)
+        return self.may_stand(effect) and (found is None or slot in found.slots)
+
     def bounded(self, retention_ms: int) -> View:
         """Without identical effects that the retention time has ended."""
         if self.now_ms is None:

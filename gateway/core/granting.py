@@ -17,6 +17,11 @@ MAX_LIVE: Final = 10_000
 """Live effects a conversation may have (4.13)."""
 
 
+class TooManyIds(Exception):
+    """An effect cannot take one more id. Answered all the same, that id would be bound to nothing, and the next
+    time it came it could run (2.5)."""
+
+
 def grant(view: View, request: Claim, own: Occurrence) -> Step:
     """A new call: executing, by this token."""
     if view.live >= MAX_LIVE:
@@ -111,6 +116,8 @@ def bind(view: View, request: Claim, effect: Effect) -> Writes | None:
     after, identical = effect, view.identical
     if slot is not None and not _named_here(view, request, slot, effect):
         if len(effect.slots) >= MAX_ALIASES or len(view.slot(slot).bindings) >= MAX_ALIASES:
+            if slot not in effect.slots:
+                raise TooManyIds
             return None
         slots[slot] = _with_binding(view, request, slot, effect)
         if slot not in effect.slots:
@@ -146,6 +153,8 @@ def and_bind(view: View, request: Claim, effect: Effect, events: tuple[Event, ..
 def _named_here(view: View, request: Claim, slot: bytes, effect: Effect) -> bool:
     """Whether the id names the effect where the request stands; in another turn it has to be said anew (2.3, 2.5)."""
     place = request.stands_at(view)
+    if slot not in effect.slots:
+        return False
     bound = (b for b in view.slot(slot).bindings if b.effect == effect.effect_id)
     return any(identity.at_home(b.place, place, request.scope) for b in bound)
 
@@ -155,6 +164,8 @@ def _numbered_here(view: View, request: Claim, effect: Effect) -> bool:
     slot = request.slot
     if slot is None:
         return True
+    if slot not in effect.slots:
+        return False
     return any(b.effect == effect.effect_id and b.turn == request.place.turn for b in view.slot(slot).bindings)
 
 
@@ -223,7 +234,7 @@ def _with_binding(view: View, request: Claim, slot: bytes, effect: Effect) -> Ca
     binding = Binding(
         effect.effect_id, request.fingerprint, place.turn, place.step, place.attempt, effect.status in UNENDING
     )
-    standing = tuple(b for b in view.slot(slot).bindings if view.may_stand(b.effect))
+    standing = tuple(b for b in view.slot(slot).bindings if view.names(slot, b.effect))
     return CallSlot((*standing, binding))
 
 

@@ -50,10 +50,10 @@ class LookUp:
         return [
             {
                 **record_body(effect, results),
-                "events": [event_body(e) for e in events if e.event.effect_id == effect.effect_id],
+                "events": [event_body(e, results) for e in events if e.event.effect_id == effect.effect_id],
             }
             for effect in found
-            if effect is not None and _at(effect, place)
+            if effect is not None and _at(effect, place) and any(slot in effect.slots for slot in slots)
         ]
 
     async def _events_of(self, conversation: bytes, effects: set[bytes]) -> list[LoggedEvent]:
@@ -80,7 +80,8 @@ class LookUp:
         """Events numbered above `after`, oldest first; without a conversation, the company's own (tools)."""
         may(principal, Right.READ_EVENTS, company)
         digest = identity.conversation_digest(company, conversation or "")
-        return [event_body(event) for event in await self._ledger.events(digest, after, limit)]
+        results = allowed(principal, Right.READ_RESULTS, company)
+        return [event_body(event, results) for event in await self._ledger.events(digest, after, limit)]
 
 
 def record_body(effect: Effect, results: bool) -> dict[str, Any]:
@@ -111,15 +112,16 @@ def record_body(effect: Effect, results: bool) -> dict[str, Any]:
     }
 
 
-def event_body(logged: LoggedEvent) -> dict[str, Any]:
-    """One event: `{"seq", "type", "at", "effect_id", …}`."""
+def event_body(logged: LoggedEvent, results: bool) -> dict[str, Any]:
+    """One event: `{"seq", "type", "at", "effect_id", …}`; what was seen of an answer is left out unless `results`."""
     event = logged.event
+    data = event.data if results else {name: said for name, said in event.data.items() if name != "seen"}
     return {
         "seq": logged.seq,
         "type": event.type,
         "at": iso(logged.at_ms),
         "effect_id": event.effect_id.hex() if event.effect_id is not None else None,
-        **event.data,
+        **data,
     }
 
 

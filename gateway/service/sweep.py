@@ -29,11 +29,12 @@ class Sweep:
         self._clock = clock
 
     async def once(self) -> int:
-        """One pass; how many leases had lapsed. Raises LedgerUnavailable."""
-        lapsed = await self._ledger.due(AT_ONCE)
-        for effect in lapsed:
+        """One pass; how many lapsed leases it ended. Raises LedgerUnavailable."""
+        ended = 0
+        for effect in await self._ledger.due(AT_ONCE):
             try:
                 await self._decider.end(Lose(effect.effect_id, None, "lease lapsed"), effect)
+                ended += 1
             except Exception as fault:
                 if isinstance(fault, LedgerUnavailable):
                     # Raises where the ledger is away. Where it is not, this record leads to one that a newer gateway
@@ -43,7 +44,7 @@ class Sweep:
                 _log.error("sweep: effect %s was left: %s", effect.hex, type(fault).__name__)
             self._waiting.ended(effect.effect_id)
         await self._notes.flush()
-        return len(lapsed)
+        return ended
 
     async def forever(self) -> None:
         """Pass after pass; an unreachable ledger is waited for."""

@@ -7,15 +7,14 @@ uvicorn reads heads of any length, waits for them for ever, and drops the body o
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import Any, Final
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MOST_HEAD_BYTES: Final = 64 * 1024
 HEAD_S: Final = 30.0
 """How long a request's head may take to arrive, from the connection or from the end of the request before."""
-_UPGRADE: Final = re.compile(rb"(\r\n)upgrade(?=[ \t]*:)", re.IGNORECASE)
 _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -26,6 +25,7 @@ class BoundedHttp(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._head_bytes = 0
         self._in_head = True
+        self._offered = False
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -37,23 +37,50 @@ class BoundedHttp(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
         if self._in_head:
             self._head_bytes += len(data)
-            if b"pgrade" in data or b"PGRADE" in data:
-                # Renamed to the same length, the offer is no offer: the request is answered as it stands.
-                head, end, rest = data.partition(b"\r\n\r\n")
-                data = _UPGRADE.sub(rb"\1x-grade", head) + end + rest
-        super().data_received(data)
+        try:
+            self._feed(data)
+        except httptools.HttpParserError:
+            self.logger.warning("Invalid HTTP request received.")
+            self.send_400_response("Invalid HTTP request received.")
+            return
         if self._in_head and self._head_bytes > MOST_HEAD_BYTES:
             self.transport.write(_TOO_LARGE)
             self.transport.close()
 
+    def _feed(self, data: bytes) -> None:
+        while True:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                if not self._offered:
+                    return  # CONNECT: it is answered, and nothing is tunnelled
+                # The parser takes what follows for another protocol. A new one gets the head again, without the offer.
+                self._offered = False
+                data = self._head_without_offer() + data[upgrade.args[0] :]
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+
+    def _head_without_offer(self) -> bytes:
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%b: %b" % (name, value) for name, value in self.headers if name != b"upgrade"]
+        return b"\r\n".join(lines) + b"\r\n\r\n"
+
     def on_headers_complete(self) -> None:
+        self._offered = any(name == b"upgrade" for name, _ in self.headers) and self.parser.should_upgrade()
+        if self._offered:
+            return
         self._in_head = False
         self._stop_timer()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
+        if self._offered:
+            return
         super().on_message_complete()
         self._await_head()
 

@@ -210,6 +210,14 @@ async def test_k1_03_a_constant_id_in_three_stated_steps_is_three_calls(bench):
         assert replay.effect == effects[step - 1]
 
 
+@pytest.mark.parametrize(("field", "named"), [("f010", "/arguments/f010"), ("f090", "/arguments")])
+async def test_p2_2_with_very_many_fields_something_is_named_all_the_same(bench, field, named):
+    """2.2"""
+    many = {f"f{n:03}": n for n in range(100)}
+    await bench.run("call_1", many)
+    assert is_reuse(await bench.claim("call_1", {**many, field: "other"}), named)
+
+
 async def test_k1_04_a_recycled_id_without_a_turn_replays(bench):
     """2.3, 4.10"""
     first = await bench.run("place_order:0")
@@ -231,6 +239,21 @@ async def test_k1_04_a_recycled_id_under_scope_turn_is_a_new_call(bench):
     again = await bench.claim("place_order:0", turn="t-2", scope=Scope.TURN, window_ms=0)
     assert isinstance(again, d.Granted)
     assert (await bench.claim("place_order:0", turn="t-1", scope=Scope.TURN)).effect == first
+
+
+async def test_p4_13_an_id_whose_call_has_ended_does_not_name_the_call_that_takes_its_number(memory_bench, memory_time):
+    """4.13, 2.4: though the id's slot lives on, for another call of its that is open."""
+    keep = {"keep_ms": 2 * 86_400_000}
+    open_ = await memory_bench.claim("call_1", turn="t-2", **keep)
+    ended = await memory_bench.run("call_1", turn="t-1", on_repeat=OnRepeat.RUN, **keep)
+    memory_time.advance(2 * 86_400_000 + 1)
+    settled = await memory_bench.settle(open_.effect)
+    anew = await memory_bench.claim("call_1", turn="t-1", scope=Scope.TURN, **keep)
+    assert isinstance(anew, d.Blocked)
+    assert anew.effect.effect_id == ended.effect_id
+    replay = await memory_bench.claim("call_1", **keep)
+    assert isinstance(replay, d.Replay)
+    assert replay.effect == settled.effect
 
 
 async def test_p2_3_under_scope_step_each_step_has_its_own_ids(bench):

@@ -219,9 +219,9 @@ async def test_k4_08_a_held_call_ends_with_the_retention_until_it_runs(bench):
 async def test_k4_08_those_that_join_a_held_call_do_not_prolong_it(memory_bench, memory_time):
     """4.13"""
     await memory_bench.run("call_1")
-    await memory_bench.claim("call_2")
+    await memory_bench.claim("call_2", hold_ms=60 * DAY_MS)
     memory_time.advance(10 * DAY_MS)
-    joined = await memory_bench.claim("call_3")
+    joined = await memory_bench.claim("call_3", hold_ms=60 * DAY_MS)
     assert isinstance(joined, d.Blocked)
     assert len(joined.effect.slots) == 2
     assert (await memory_bench.ttls())["e"] == [pytest.approx(20 * DAY_MS, abs=60_000)] * 2
@@ -444,6 +444,31 @@ async def test_p4_15_unknown_outcomes_are_listed_by_company_a_page_at_a_time(ben
     for effect in lost:
         await bench.resolve(effect, outcomes.success)
     assert (await bench.ledger.unknown("acme", None, 9)).effects == ()
+
+
+async def test_p4_15_what_is_resolved_between_two_pages_hides_no_other(bench, outcomes):
+    """4.15: an operator resolves a page, then asks for the next."""
+    lost = {(await bench.lost(f"lost_{n}", {"n": n})).effect_id for n in range(7)}
+    seen, cursor = [], None
+    while True:
+        page = await bench.ledger.unknown("acme", cursor, 3)
+        for effect in page.effects:
+            seen.append(effect.effect_id)
+            await bench.resolve(effect, outcomes.success)
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert len(seen) == 7
+    assert set(seen) == lost
+
+
+@pytest.mark.parametrize("cursor", ["0:0", "0:f", "4095:" + "f" * 32, "4096:", "999999999:00"])
+async def test_a_cursor_that_was_made_up_lists_what_comes_after_it(bench, cursor):
+    """9.4: and is no fault."""
+    lost = await bench.lost("call_1")
+    page = await bench.ledger.unknown("acme", cursor, 9)
+    assert [e.effect_id for e in page.effects] in ([], [lost.effect_id])
+    assert page.cursor is None
 
 
 async def test_a_ledger_that_can_write_is_ready(bench):

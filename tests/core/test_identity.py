@@ -248,12 +248,30 @@ def test_p2_8_any_string_up_to_1024_bytes_is_an_id(value):
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [(LONG + "1", LONG + "2"), ("D681PevKs", "d681pevks"), ("caf\u00e9", "cafe\u0301"), ("x", "x "), ("1", "01")],
+    [
+        (LONG + "1", LONG + "2"),
+        ("x" * 1_023 + "1", "x" * 1_023 + "2"),
+        ("x" * 1_023, "x" * 1_024),
+        ("D681PevKs", "d681pevks"),
+        ("caf\u00e9", "cafe\u0301"),
+        ("x", "x "),
+        ("1", "01"),
+    ],
 )
 def test_k1_09_ids_that_differ_anywhere_are_two_calls(one, other):
-    """2.8: compared byte for byte, nothing cut off."""
-    digests = {identity.call_digest("acme", "c-1", value, AUTO, NOWHERE) for value in (one, other)}
-    assert len(digests) == 2
+    """K1-09, 2.8: compared byte for byte, nothing cut off; so they are two effects and two merchants' keys as well,
+    whether the difference stands in the id, in a turn or in a conversation's name."""
+    assert {identity.check_id(value) for value in (one, other)} == {one, other}
+    for digests in (
+        {identity.call_digest("acme", "c-1", value, AUTO, NOWHERE) for value in (one, other)},
+        {identity.call_digest("acme", value, "call_1", AUTO, NOWHERE) for value in (one, other)},
+        {identity.call_digest("acme", "c-1", "call_1", TURN, at(value)) for value in (one, other)},
+        {identity.conversation_digest("acme", value) for value in (one, other)},
+        {identity.effect_id("acme", "c-1", None, value, Kind.TOOL_CALL, "t", b"{}", 0) for value in (one, other)},
+        {identity.effect_id("acme", "c-1", value, "x", Kind.TOOL_CALL, "t", b"{}", 0) for value in (one, other)},
+        {identity.effect_id("acme", value, None, "x", Kind.TOOL_CALL, "t", b"{}", 0) for value in (one, other)},
+    ):
+        assert len(digests) == 2
 
 
 @pytest.mark.parametrize(
@@ -344,6 +362,36 @@ def test_k2_11_arguments_are_kept_digit_for_digit_and_in_their_order():
 def test_p2_2_the_fields_that_differ_are_named(ours, theirs, named):
     """2.2"""
     found = identity.differing_fields(identity.field_digests(ours), identity.field_digests(theirs))
+    assert found == named
+
+
+MANY = {f"f{n:03}": n for n in range(100)}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "named"),
+    [
+        ({**MANY, "f010": "other"}, MANY, ["f010"]),
+        ({**MANY, "a": 1}, MANY, ["a"]),
+        (MANY, {**MANY, "a": 1}, ["a"]),
+        ({**MANY, "f010": "other", "f090": "other"}, MANY, ["f010"]),
+        ({**MANY, "f090": "other"}, MANY, []),
+        ({"f000": 0}, MANY, sorted(MANY)[1:64]),
+        (MANY, {"f000": 0}, sorted(MANY)[1:]),
+    ],
+    ids=[
+        "differs",
+        "new",
+        "gone",
+        "one of two behind the cut",
+        "behind the cut",
+        "few against many",
+        "many against few",
+    ],
+)
+def test_p2_2_of_very_many_fields_only_those_known_to_differ_are_named(ours, theirs, named):
+    """2.2: a field that was merely not kept is not said to differ."""
+    found = identity.differing_fields(identity.field_digests(ours, None), identity.field_digests(theirs))
     assert found == named
 
 

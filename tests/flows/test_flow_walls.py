@@ -9,6 +9,8 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -207,18 +209,118 @@ async def test_k6_10_secrets_are_in_no_log_event_metric_answer_or_listing(
         assert not [page for page in pages if secret.encode() in page], secret
 
 
-async def test_k3_13_an_expired_or_foreign_certificate_is_never_bypassed_without_dev(
-    operator: Api, new_merchant: NewMerchant
-) -> None:
-    """K3-13, 9.2: nor does the refusal say what was found there."""
+def context_of(certificate: trustme.LeafCert) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    trustme.CA().issue_cert("shop.example").configure_cert(context)
-    broken = await new_merchant(tls=context)
-    await operator.register("place_order", broken.url)
-    refused = await operator.call("p3")
-    assert (refused.status, refused.code) == (502, "merchant_unreachable")
+    certificate.configure_cert(context)
+    return context
+
+
+AUTHORITY = trustme.CA()
+GONE = datetime(2020, 1, 1, tzinfo=UTC)
+CERTIFICATES = {
+    "expired": lambda: AUTHORITY.issue_cert("127.0.0.1", not_before=GONE - timedelta(days=365), not_after=GONE),
+    "of another name": lambda: AUTHORITY.issue_cert("shop.example"),
+    "of nobody known": lambda: trustme.CA().issue_cert("127.0.0.1"),
+}
+
+
+@pytest.fixture
+async def trusting(
+    redis_process: RedisProcess,
+    start_gateway: Callable[..., GatewayProcess],
+    api: Api,
+    keys: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Api:
+    """At a gateway without --dev, on a machine that trusts the tests' own authority."""
+    (tmp_path / "authority.pem").write_bytes(AUTHORITY.cert_pem.bytes())
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+    settings = {"MERCHANTS_ALLOW_ADDRESSES": "127.0.0.1/32"}
+    process = start_gateway(redis_process.url, dev=False, settings=settings)
+    return api.by(keys["operator"], url=lambda: process.url)
+
+
+@pytest.mark.parametrize("certificate", CERTIFICATES.values(), ids=CERTIFICATES)
+async def test_k3_13_an_expired_or_foreign_certificate_is_never_bypassed_without_dev(
+    trusting: Api, new_merchant: NewMerchant, certificate: Callable[[], trustme.LeafCert]
+) -> None:
+    """K3-13, 9.2, 5: not sent, and the refusal does not say what was found there; no record is left, and the same id
+    runs once the merchant shows a good one."""
+    broken = await new_merchant(tls=context_of(certificate()))
+    await trusting.register("place_order", broken.url)
+    refused = await trusting.call("p3")
+    assert (refused.status, refused.code, refused.json["outcome"]) == (502, "merchant_unreachable", "not_sent")
+    assert "certificate is not valid" in refused.json["message"]
     assert b"127.0.0.1" not in refused.raw
-    assert broken.hits == 0
+    assert await trusting.stored("p3") == []
+    mended = await new_merchant(tls=context_of(AUTHORITY.issue_cert("127.0.0.1")))
+    await trusting.register("place_order", mended.url)
+    assert (await trusting.call("p3")).decision == "proceed"
+    assert (broken.hits, mended.hits) == (0, 1)
+
+
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1", "https://127.0.0.1", "http://localhost", "https://localhost", "https://[::ffff:127.0.0.1]"])  # fmt: skip
+async def test_k6_01_k6_02_inside_addresses_are_refused_again_at_the_call(
+    api: Api,
+    redis_process: RedisProcess,
+    start_gateway: Callable[..., GatewayProcess],
+    keys: dict[str, str],
+    merchant: RawMerchant,
+    endpoint: str,
+) -> None:
+    """K6-01, K6-02, 9.2: what a laxer gateway let into the same ledger, by address or by a name that leads inside, is
+    judged anew by the one that would dial it. No connection reaches it, and no record is left."""
+    port = merchant.url.rpartition(":")[2]
+    await api.register("place_order", f"{endpoint}:{port}")
+    await api.register("get_menu", f"{endpoint}:{port}")
+    strict = start_gateway(redis_process.url, dev=False)
+    caller = api.by(keys["operator"], url=lambda: strict.url)
+    for tool in ("place_order", "get_menu"):
+        refused = await caller.call("k6", tool)
+        assert (refused.status, refused.code, refused.json["outcome"]) == (502, "merchant_unreachable", "not_sent")
+        for inside in (b"127.0.0.1", b"localhost", b"loopback", b"private", port.removesuffix("/tools").encode()):
+            assert inside not in refused.raw, inside
+    assert merchant.connections == 0
+    assert await caller.stored("k6") == []
+    assert await caller.unknown() == []
+
+
+async def test_k4_05_k6_12_a_merchants_key_sees_what_became_of_its_calls_but_no_result(
+    operator: Api, keys: dict[str, str], merchant: RawMerchant
+) -> None:
+    """K4-05, K6-12, 9.1: a key that may not call reads no stored result nor a refusal's body, in a look-up, a listing
+    or the events; those who may call, and operators, do."""
+    runtime, owner, all_seeing = (operator.by(keys[role], company=COMPANY) for role in ("runtime", "merchant", "operator"))  # fmt: skip
+    for tool in ("create_order", "cancel_order", "pay_order"):
+        await owner.register(tool, merchant.url)
+    place = {"conversation": f"results-{uuid4().hex}"}
+    secret = f"SECRET{uuid4().hex}"
+    merchant.answers(
+        reply({"order": secret}), reply({"error": secret}, status=422), reply({"order": secret}, status=500)
+    )
+    made = await runtime.call("r1", "create_order", **place)
+    failed = await runtime.call("r2", "cancel_order", **place)
+    lost = await runtime.call("r3", "pay_order", **place)
+    assert [a.json["status"] for a in (made, failed, lost)] == ["succeeded", "failed", "indeterminate"]
+    for reader in (runtime, all_seeing):
+        assert (await reader.stored("r1", **place))[0]["result"] == {"order": secret}
+        assert secret in str((await reader.stored("r2", **place))[0]["error"])
+    seen = [*await owner.stored("r1", **place), *await owner.stored("r2", **place), *await owner.stored("r3", **place)]
+    assert [row["status"] for row in seen] == ["succeeded", "failed", "indeterminate"]
+    assert [row["effect_id"] for row in seen] == [a.json["effect_id"] for a in (made, failed, lost)]
+    assert [row["result"] for row in seen] == [None, None, None]
+    assert seen[1]["error"]["code"] == "merchant_refused"
+    unknown = [row for row in await owner.unknown() if row["tool_call_id"] == "r3"]
+    assert lost.json["effect_id"] in [row["effect_id"] for row in unknown]
+    query = {"company": COMPANY, "conversation": place["conversation"]}
+    pages = [*seen, *unknown, (await owner.send("GET", "/v1/events", **query)).json]
+    assert secret in json.dumps((await runtime.send("GET", "/v1/events", **query)).json), "what the 500 said"
+    assert secret not in json.dumps(pages)
+    for answer in (await owner.call("r1", "create_order", **place), await owner.call("new", "create_order", **place)):
+        assert (answer.status, answer.code) == (403, "forbidden")
+        assert secret.encode() not in answer.raw
+    assert merchant.hits == 3
 
 
 async def _is_known(api: Api) -> bool:

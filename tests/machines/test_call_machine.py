@@ -372,6 +372,7 @@ class Trace:
         self.unknown = set()  # at_most_once effects whose outcome is not known
         self.outcomes = {}  # effect -> how it ended
         self.answers = {}  # the same call -> its effect
+        self.places = {}  # (id, work, scope) -> where it was asked for
         self.kin = {}  # effect -> (sku, turn)
         self.modes = {}
 
@@ -389,7 +390,15 @@ class Trace:
         self.kin.setdefault(effect.effect_id, (effect.arguments_sku, effect.turn))
         self.modes.setdefault(effect.effect_id, effect.mode)
 
-    def answered(self, key, effect_id):
+    def asked(self, ask):
+        self.places.setdefault((ask.call, ask.sku, ask.scope), set()).add((ask.turn, ask.step, ask.attempt))
+
+    def answered(self, ask, effect_id):
+        """2.1. What a request leaves out may come to mean a call that was stated since (2.3: the latest)."""
+        place = (ask.turn, ask.step, ask.attempt)
+        if None in place and len(self.places[ask.call, ask.sku, ask.scope]) > 1:
+            return
+        key = (ask.call, ask.sku, ask.scope, *place)
         assert self.answers.setdefault(key, effect_id) == effect_id, "the same call, another effect"
 
     def settled(self, effect):
@@ -544,6 +553,25 @@ class CallMachine(RuleBasedStateMachine):
         _, _, token, ask = self.grants[data.draw(st.integers(0, len(self.grants) - 1), "claim")]
         self.judge(ask, token, frozenset())
 
+    @precondition(lambda self: self.having(SUCCEEDED))
+    @rule(ask=ASKS, data=st.data())
+    def repeat_what_succeeded(self, ask, data):
+        """4.9: left to chance, few calls would ever be held."""
+        self.tick()
+        work = data.draw(st.sampled_from(self.having(SUCCEEDED)), "success")
+        self.judge(replace(ask, sku=work.sku, on_repeat=OnRepeat.HOLD), b"token-%d" % next(self.tokens), frozenset())
+
+    @precondition(lambda self: self.having(HELD))
+    @rule(ask=ASKS, data=st.data(), left=st.sampled_from([-1, 0, 0, 1]))
+    def meet_a_hold_at_its_end(self, ask, data, left):
+        """7.4"""
+        work = data.draw(st.sampled_from(self.having(HELD)), "hold")
+        self.tick(max(1, work.held + HOLD_MS - left - self.clock.ms))
+        self.judge(replace(ask, sku=work.sku), b"token-%d" % next(self.tokens), frozenset())
+
+    def having(self, status):
+        return [work for work in self.model.works if work.status is status]
+
     def judge(self, ask, token, kept):
         lapsed = [w for w in self.model.works if w.status is EXECUTING and self.model.now >= w.claimed + LEASE_MS]
         what, work = self.model.claim(ask, token, kept)
@@ -552,6 +580,7 @@ class CallMachine(RuleBasedStateMachine):
             if one.status is UNKNOWN or one.tokens[-1] == token:
                 self.trace.lost(one.id)
         decision = self.ask_ledger(ask, token, kept)
+        self.trace.asked(ask)
         match decision:
             case d.Granted(effect=effect):
                 answer, found = "granted", effect.effect_id
@@ -584,10 +613,9 @@ class CallMachine(RuleBasedStateMachine):
             assert effect.outcome == work.outcome
             if effect.status is not UNKNOWN:
                 self.trace.settled(self.seen(effect))
-        if answer in ("granted", "replay", "blocked") and ask.call is not None and not isinstance(decision, d.Denied):
-            key = (ask.call, ask.sku, ask.turn, ask.step, ask.attempt, ask.scope)
-            if any(n.work is work and n.slot == self.model.slot for n in self.model.named):
-                self.trace.answered(key, work.id)
+        named = any(n.work is work and n.slot == self.model.slot for n in self.model.named)
+        if answer in ("granted", "replay", "blocked") and ask.call is not None and named:
+            self.trace.answered(ask, work.id)
 
     # ends
 

@@ -116,12 +116,28 @@ async def test_a_retry_after_beyond_the_bound_is_raised_not_waited_for(client, p
     assert (raised.value.outcome, raised.value.retry_after, slept) == ("in_flight", 3600.0, [])
 
 
-@pytest.mark.parametrize("junk", ["Wed, 21 Oct 2026 07:28:00 GMT", "-5", "0.493", "120junk", "99999999999", "", "²"])
-async def test_k3_05_a_retry_after_that_is_no_plain_number_falls_back_to_the_own_wait(junk, as_problem):
-    """K3-05: dates, signs, fractions, junk and huge numbers neither crash nor hold the client up."""
-    from gateway.runtime.resend import retry_after_seconds
+JUNK = ["Wed, 21 Oct 2026 07:28:00 GMT", "-5", "0.493", "120junk", "9999999999", "", "²", "7, 3", "+7", "1e3", "٣"]
 
-    assert retry_after_seconds(junk) is None
+
+@pytest.mark.parametrize("junk", JUNK)
+async def test_k3_05_a_retry_after_that_is_no_plain_number_falls_back_to_the_own_wait(
+    client, played, slept, as_problem, junk
+):
+    """K3-05: dates, signs, fractions, junk and huge numbers neither crash nor hold the client up."""
+    played.faults.extend([flight(as_problem, junk), flight(as_problem, junk)])
+    answer = await client.call(*ORDER, tool_call_id="x")
+    assert answer.succeeded
+    assert slept == [0.25, 0.5]
+
+
+@pytest.mark.parametrize("junk", JUNK)
+async def test_k3_05_a_busy_party_that_does_not_say_when_is_not_asked_again(client, played, slept, as_problem, junk):
+    """K3-05, 8: what is no plain number is as good as no time at all."""
+    busy = (502, {"Retry-After": junk}, json.dumps(as_problem("merchant_not_ready", 502, retryable=True)))
+    played.faults.append(busy)
+    with pytest.raises(Problem) as raised:
+        await client.call(*ORDER, tool_call_id="x")
+    assert (raised.value.retry_after, slept, len(played.bodies)) == (None, [], 1)
 
 
 async def test_p4_11_ledger_unavailable_is_asked_again_even_without_identity(client, played, slept, as_problem):

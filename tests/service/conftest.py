@@ -88,10 +88,10 @@ class CountingMerchant:
         seen = self.behave(request)
         return seen if isinstance(seen, Seen) else await seen
 
-    async def reached(self) -> None:
-        """Until a request came; a call that never sends one is a failed test, not a hung one."""
+    async def reached(self, hits: int = 1) -> None:
+        """Until so many requests came; a call that never sends one is a failed test, not a hung one."""
         for _ in range(10_000):
-            if self.requests:
+            if self.hits >= hits:
                 return
             await asyncio.sleep(0)
         raise AssertionError("nothing was sent")

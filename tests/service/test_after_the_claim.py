@@ -148,7 +148,7 @@ async def test_p5_2_no_try_is_given_more_than_is_left_of_the_deadline(world, see
 
 @pytest.mark.parametrize("timeout_s", [0.5, 10.0])
 async def test_p5_2_one_try_is_given_the_tools_deadline(world, retag, timeout_s):
-    """5.2: also when a repeat takes a call up again under another deadline than it first had."""
+    """5.2: what the claim itself took is not added to it."""
     retag(world, "create_order", timeout_s=timeout_s)
     await world.call(tool_call_id="n1")
     assert world.merchant.deadlines == [pytest.approx(timeout_s, abs=0.001)]
@@ -204,4 +204,3 @@ async def test_k3_05_a_retry_after_never_holds_a_call_beyond_its_deadline_under_
     with pytest.raises(MerchantNotReady):
         await world.call(tool_call_id="n1")
     assert world.clock.now - before <= 10.0
-

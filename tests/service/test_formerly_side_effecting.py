@@ -63,7 +63,7 @@ async def test_p3_6_an_unknown_at_most_once_call_replays_as_unknown_and_is_not_s
     assert world.merchant.hits == 1
 
 
-async def test_p3_6_what_runs_is_waited_for_and_a_dead_workers_call_is_unknown(
+async def test_p4_5_a_dead_workers_call_is_unknown_though_its_tool_is_read_only_by_now(
     world, silent, kill, ledger_time, turn_read_only
 ):
     """3.6, 4.5: the tool turns read-only while a call of it is under way."""

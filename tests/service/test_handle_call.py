@@ -24,6 +24,9 @@ from gateway.core.identity import Scope
 from gateway.core.model import Company, Principal, Role
 from gateway.core.record import Mode
 from gateway.core.requests import OnRepeat
+from gateway.service.handle_call import CallRequest
+from gateway.service.sending import Trace
+from gateway.web.call_fields import read_call
 
 OPERATOR = Principal("op", Role.OPERATOR, frozenset({"*"}), "k0")
 
@@ -107,20 +110,54 @@ async def test_k1_04_an_id_that_restarts_is_a_repeat_in_another_stated_turn(worl
     assert (await world.call(**call, conversation="c3", turn="t2", call_id_scope="turn")).decision == "proceed"
 
 
-@pytest.mark.parametrize("blank", [None])
+@pytest.mark.parametrize("blank", ["", "   ", "\t\n", None, ...])
 async def test_k1_06_a_side_effecting_call_without_an_id_is_refused_unless_turn_and_attempt_name_it(world, blank):
-    """K1-06, 2.7: 400 before anything is recorded; with turn and attempt, one call; read-only calls pass."""
-    with pytest.raises(Malformed):
-        await world.call(tool_call_id=blank)
-    with pytest.raises(Malformed):
-        await world.call(tool_call_id=blank, turn="t1")
+    """K1-06, 2.7: empty, blank, null and missing are one, as the web layer reads them: 400 before anything is
+    recorded; with turn and attempt, one call, and two calls never share a record; read-only calls pass."""
+
+    async def call(**fields: Any) -> Answer:
+        usual = {"company": "shop1", "conversation": "c1", "tool": "create_order", "arguments": {"sku": "A"}}
+        document = {**usual, "tool_call_id": blank, **fields}
+        read = read_call({name: value for name, value in document.items() if value is not ...})
+        return await world.handle(Principal("rt", Role.RUNTIME, frozenset({"shop1"}), "k1"), read, Trace("req-1"))
+
+    for place in ({}, {"turn": "t1"}, {"turn": "t1", "step": 1}):
+        with pytest.raises(Malformed) as refused:
+            await call(**place)
+        assert [f["field"] for f in refused.value.details["fields"]] == ["/tool_call_id"]
     assert world.merchant.hits == 0
-    first = await world.call(tool_call_id=blank, turn="t1", attempt=1)
-    again = await world.call(tool_call_id=blank, turn="t1", attempt=1)
-    other = await world.call(tool_call_id=blank, turn="t1", attempt=1, arguments={"sku": "B"})
+    assert await world.look_up.events(OPERATOR, "shop1", "c1", 0, 100) == []
+    first = await call(turn="t1", attempt=1)
+    again = await call(turn="t1", attempt=1)
+    other = await call(turn="t1", attempt=1, arguments={"sku": "B"})
     assert (first.decision, again.decision, other.decision) == ("proceed", "replay", "proceed")
+    assert first.effect_id == again.effect_id != other.effect_id
     assert world.merchant.hits == 2
-    assert (await world.call(tool_call_id=blank, tool="list_orders", arguments={})).decision == "proceed"
+    assert {world.merchant.header(i, "idempotency-key") for i in range(2)} == {first.effect_id, other.effect_id}
+    assert (await call(tool="list_orders", arguments={})).decision == "proceed"
+
+
+LONG = "call_ab__thought__" + "A+/=" * 251
+"""An id of 1,022 bytes, as a proxy makes them that glues a signature to it."""
+
+
+async def test_k1_09_ids_that_differ_in_their_last_byte_of_1024_are_two_calls(world, retag):
+    """K1-09, 2.8: whatever their arguments; each replays its own outcome and is found under its own id alone."""
+    retag(world, "create_order", on_repeat=OnRepeat.RUN)
+    ids = [LONG + "x1", LONG + "x2"]
+    assert {len(each) for each in ids} == {1_024}
+    for same in (False, True):
+        place = {"conversation": f"c-{same}"}
+        calls = [{"tool_call_id": each, **place, "arguments": {"sku": "A" if same else each[-1]}} for each in ids]
+        first = [await world.call(**call) for call in calls]
+        again = [await world.call(**call) for call in calls]
+        assert [a.decision for a in (*first, *again)] == ["proceed", "proceed", "replay", "replay"]
+        assert first[0].effect_id != first[1].effect_id
+        assert [a.effect_id for a in again] == [a.effect_id for a in first]
+        for answer, each in zip(first, ids, strict=True):
+            found = await world.look_up.calls(OPERATOR, "shop1", place["conversation"], each)
+            assert [(call["effect_id"], call["tool_call_id"]) for call in found] == [(answer.effect_id, each)]
+    assert world.merchant.hits == 4
 
 
 async def test_k1_12_a_second_sending_waits_for_the_first_on_another_gateway(world, seen):
@@ -159,23 +196,6 @@ async def test_k1_12_a_wait_that_outlasts_its_deadline_is_in_flight_never_failed
     assert world.merchant.hits == 1
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
-
-
-async def test_k1_14_what_a_killed_gateway_left_behind_is_unknown_and_never_sent_again(world):
-    """K1-14, 4.5: a claim whose worker died becomes indeterminate when its lease lapses."""
-    forever = asyncio.Event()
-
-    async def never(_: Any) -> Any:
-        await forever.wait()
-
-    world.merchant.behave = never
-    dying = asyncio.ensure_future(world.call(tool_call_id="n1"))
-    await world.merchant.reached()
-    dying.cancel()
-    await asyncio.gather(dying, return_exceptions=True)
-    assert await world.sweep.once() == 0
-    calls = await world.look_up.calls(OPERATOR, "shop1", "c1", "n1")
-    assert calls[0]["status"] == "executing"
 
 
 @pytest.mark.parametrize(("sent", "same"), [("", {}), ("  ", {}), ({}, {}), ('{"a": 1}', {"a": 1})])
@@ -568,9 +588,6 @@ async def test_p4_11_a_ledger_lost_at_settle_gives_the_real_result_and_settles_l
 
 async def test_p9_1_a_key_of_another_company_is_forbidden_whatever_the_body_says(world):
     """9.1, K6-12: the key decides."""
-    from gateway.service.handle_call import CallRequest
-    from gateway.service.sending import Trace
-
     stranger = Principal("rt", Role.RUNTIME, frozenset({"shop2"}), "k2")
     with pytest.raises(GatewayError) as forbidden:
         await world.handle(stranger, CallRequest("shop1", "c1", "create_order", {}, "n1"), Trace("r"))
@@ -621,3 +638,16 @@ async def test_p4_6_an_unknown_outcome_is_never_answered_from_the_process(world,
     world.decider._ledger = None
     with pytest.raises(AttributeError):
         await world.call(**call)
+
+
+async def test_p2_5_an_id_that_cannot_be_bound_any_more_is_refused_not_answered(world, retag, monkeypatch):
+    """2.5, 9.4: answered but unbound, the same id could run the work again once the window is over."""
+    monkeypatch.setattr("gateway.core.granting.MAX_ALIASES", 5)
+    retag(world, "create_order", on_repeat=OnRepeat.REPLAY)
+    for number in range(5):
+        await world.call(tool_call_id=f"i{number}")
+    with pytest.raises(GatewayError) as full:
+        await world.call(tool_call_id="i5")
+    assert full.value.code == "conversation_full"
+    assert (await world.call(tool_call_id="i4")).decision == "replay"
+    assert world.merchant.hits == 1

@@ -115,7 +115,7 @@ async def test_p4_5_a_record_whose_judging_raises_does_not_keep_others_executing
     bad = due[place]
     ledger = Told(world.ledger, due, {bad.effect_id: ValueError("sku n1 n2 n3")})
     caplog.clear()
-    await swept_over(world, ledger).once()
+    assert await swept_over(world, ledger).once() == 2
     left = ids.pop(place)
     assert await statuses(world, *ids, left) == ["indeterminate", "indeterminate", "executing"]
     (line,) = [record for record in caplog.records if record.name == "oncegate.sweep"]
@@ -209,8 +209,7 @@ async def test_k8_11_no_live_call_is_ended_and_no_dead_one_kept_by_a_gateways_wa
     world.merchant.behave = slowly
     live = asyncio.ensure_future(ours.call(tool_call_id="live", arguments={"sku": "L"}))
     dead = asyncio.ensure_future(ours.call(tool_call_id="dead", arguments={"sku": "D"}))
-    while world.merchant.hits < 2:
-        await asyncio.sleep(0)
+    await world.merchant.reached(2)
     dead.cancel()
     await asyncio.gather(dead, return_exceptions=True)
     for clock in clocks:
