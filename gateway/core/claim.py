@@ -52,6 +52,8 @@ def _judge(view: View, request: Claim) -> Step:
         return Step(Need((own.effect,)))
     if present(view.effects[own.effect]):
         return _known(view, request, own.effect, "effect")
+    if request.refusal is UNRECORDED:
+        return Step(UNRECORDED)  # a look-up starts nothing that an attempt could supersede
     if request.place.turn is not None and request.attempt(view) < view.highest_attempt:
         return Step(
             Refused(
