@@ -4,7 +4,6 @@
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2
-LABELLED = $(or $(DATA),$(wildcard ../shared/cases/tools_open.csv))
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -13,8 +12,7 @@ setup:
 	@.ci/setup.sh
 
 demo: setup ## See one order placed once, though the assistant asks again and again
-	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
-	$(BIN)/oncegate demo --ledger "local:$$folder"
+	@$(BIN)/oncegate demo
 
 serve: setup ## Run the gateway for development, on loopback
 	@$(BIN)/oncegate serve --dev
@@ -42,8 +40,8 @@ replay: setup ## Replay recorded calls: make replay DATA=calls.jsonl
 	@$(BIN)/python -m benchmarks.replay "$(DATA)"
 
 accuracy: setup ## How often names are judged rightly: make accuracy DATA=names.csv
-	@test -n "$(LABELLED)" || { echo "which names? make accuracy DATA=names.csv (columns: name, effect, repo)" >&2; exit 2; }
-	@$(BIN)/python tests/heuristics/accuracy.py "$(LABELLED)"
+	@test -n "$(DATA)" || { echo "which names? make accuracy DATA=names.csv (columns: name, effect, repo)" >&2; exit 2; }
+	@$(BIN)/python tests/heuristics/accuracy.py "$(DATA)"
 
 lock: setup ## Write tests/requirements.lock anew (ARGS=--upgrade for the newest versions)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install -qq --disable-pip-version-check uv

@@ -131,7 +131,10 @@ class _World:
             files=files,
             fixed_keys={"dev": DEV_PRINCIPAL} if settings.dev else {},
         )
-        self.decider, self.waiting = Decider(self.ledger, jitter=random.random), Waiting(self.clock)
+        self.decider, self.waiting = (
+            Decider(self.ledger, sleep=self.clock.sleep, jitter=random.random),
+            Waiting(self.clock),
+        )
         self.settled = SettledAnswers(self.clock)
         self.notes = ReplayNotes(self.ledger, self.clock, self.background.spawn)
         self.sweep = Sweep(self.ledger, self.decider, self.waiting, self.notes, self.clock)

@@ -1,4 +1,4 @@
-"""Serving an open gateway with uvicorn, and stopping gracefully (K8-01 and its like)."""
+"""Serving an open gateway with uvicorn, and stopping gracefully."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The merchant's endpoint: verify, parse, work, commit, and only then reply (semantics 6, K7-11).
+"""The merchant's endpoint: verify, parse, work, commit, and only then reply (semantics 6).
 
 The reply is built from `Work.answer`, which does not exist before the commit; there is no other way out of
 here with a 200. Bodies in and out are buffered whole.
@@ -125,7 +125,7 @@ class MerchantApp:
 
 def _require_idempotency_key(headers: list[tuple[bytes, bytes]], call: Call) -> None:
     """The header is not signed, the equal `webhook-id` is: a captured request must not be replayed under
-    another key (K6-06)."""
+    another key."""
     keys = [value for name, value in headers if name.lower() == b"idempotency-key"]
     if not keys:
         raise MalformedCall("a side-effecting call carries an Idempotency-Key")

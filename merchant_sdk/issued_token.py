@@ -2,7 +2,7 @@
 
 `issue_token` when the cart is shown for confirmation, `redeem` when the order comes. A token is good for one
 order of one buyer's cart: the same token always finds the same order, a new token is a new purchase by
-decision (K1-13, K7-03, K7-05).
+decision.
 
 Text: `v1.<base64url of expiry, nonce and binding>.<base64url of HMAC>`, 84 characters.
 """

@@ -1,4 +1,4 @@
-"""Money as whole minor units of an ISO 4217 currency (K7-09).
+"""Money as whole minor units of an ISO 4217 currency.
 
 An `int` is an amount in minor units (500 is 5.00 USD, and 500 JPY). A `Decimal` is in the currency's own unit
 (Decimal("5.00") USD) and has to fit its exponent exactly: nothing is ever rounded here. Floats and text are

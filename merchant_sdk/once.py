@@ -1,4 +1,4 @@
-"""Do it once: run, replay or refuse, decided inside the merchant's own transaction (semantics 6, K7-02).
+"""Do it once: run, replay or refuse, decided inside the merchant's own transaction (semantics 6).
 
     with once(store, key, now=time.time) as work:
         if not work.done:

@@ -1,4 +1,4 @@
-"""Replies as JSON text that every reader can decode (K2-15), and the mark of a repeated purchase (K7-05)."""
+"""Replies as JSON text that every reader can decode, and the mark of a repeated purchase."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys for a purchase: the same buyer, the same cart, the same occasion (K7-05, K7-08, K7-09).
+"""Keys for a purchase: the same buyer, the same cart, the same occasion.
 
 A key is `v1.` and 64 hex digits; `tests/vectors/request_key.json` holds examples for other languages. Rules:
 lines with the same sku, options and price are merged and their quantities added; order does not count; text is

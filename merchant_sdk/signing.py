@@ -1,4 +1,4 @@
-"""Standard Webhooks v1 signatures over the exact bytes (semantics 6, K6-06, K6-07).
+"""Standard Webhooks v1 signatures over the exact bytes (semantics 6).
 
 Three headers travel with a body: `webhook-id`, `webhook-timestamp` (whole Unix seconds) and
 `webhook-signature`, a space-separated list of `v1,<base64>`. What is signed is `id.timestamp.body`, with

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -13,12 +14,14 @@ from gateway.core.ports import LoggedEvent
 from gateway.core.record import FORMAT, SETTLED, Effect, Status
 
 _HEAD: Final = 21
+T = TypeVar("T")
 _POINTERS: Final = 4
 """Records that come with a slot unasked; each may hold a large result."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 _effect: Final = msgspec.msgpack.Decoder(Effect).decode
 _call_slot: Final = msgspec.msgpack.Decoder(CallSlot).decode
 _print_slot: Final = msgspec.msgpack.Decoder(PrintSlot).decode
+_attempt: Final = msgspec.msgpack.Decoder(int).decode
 _event: Final = msgspec.msgpack.Decoder(tuple[str, bytes | None, dict[str, Any]]).decode
 
 
@@ -60,13 +63,16 @@ def attempt_payload(attempt: int) -> bytes:
     return b"\x00" + _encode(attempt)
 
 
-def effect_of(stored: Stored) -> Effect:
-    """The record, its times of "as of this write" filled in. Raises UnknownFormat."""
-    raw = stored.payload[1:]
+def _read(decode: Callable[[bytes], T], raw: bytes) -> T:
     try:
-        effect = _effect(raw)
+        return decode(raw)
     except msgspec.DecodeError as wrong:
         raise UnknownFormat(str(wrong)) from wrong
+
+
+def effect_of(stored: Stored) -> Effect:
+    """The record, its times of "as of this write" filled in. Raises UnknownFormat."""
+    effect: Effect = _read(_effect, stored.payload[1:])
     if effect.format > FORMAT:
         raise UnknownFormat(f"record format {effect.format}, this gateway reads up to {FORMAT}")
     return stamped(effect, stored.written_ms)
@@ -87,13 +93,13 @@ def stamped(effect: Effect, now_ms: int) -> Effect:
 def slot_of(stored: Stored) -> CallSlot:
     if not stored.payload:
         return CallSlot()
-    return _call_slot(stored.payload[1 + 16 * stored.payload[0] :])
+    return _read(_call_slot, stored.payload[1 + 16 * stored.payload[0] :])
 
 
 def identical_of(stored: Stored) -> PrintSlot:
     if not stored.payload:
         return PrintSlot()
-    return identical_stamped(_print_slot(stored.payload[1:]), stored.written_ms)
+    return identical_stamped(_read(_print_slot, stored.payload[1:]), stored.written_ms)
 
 
 def identical_stamped(slot: PrintSlot, now_ms: int) -> PrintSlot:
@@ -106,7 +112,7 @@ def identical_stamped(slot: PrintSlot, now_ms: int) -> PrintSlot:
 
 
 def attempt_of(stored: Stored) -> int:
-    return int(msgspec.msgpack.decode(stored.payload[1:])) if stored.payload else 0
+    return _read(_attempt, stored.payload[1:]) if stored.payload else 0
 
 
 def event_bytes(event: Event) -> bytes:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Coroutine
 from typing import Any
+
+_log = logging.getLogger("oncegate.background")
 
 
 class SystemClock:
@@ -52,7 +55,13 @@ class Background:
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            # Its text may hold what no log may; unlooked at, the loop would print it with a trace.
+            _log.error("background work ended early", extra={"fault": type(fault).__name__})
 
     async def drain(self, timeout_s: float) -> None:
         """Give it time to finish, then stop it; a claim that it did not settle becomes indeterminate (4.5)."""

@@ -11,6 +11,7 @@ OWN: Final = frozenset({"oncegate", "gateway", "merchant_sdk"})
 """Loggers whose extra values are shown; other libraries hang anything on a record."""
 LONGEST: Final = 200
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _PLAIN: Final = re.compile(r'[^\s"=\\\x00-\x1f\x7f]+')
 
 
@@ -21,7 +22,7 @@ class LogLines(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is the library's
-        line = super().formatMessage(record)
+        line = _CONTROL.sub("?", super().formatMessage(record))  # one record, one line, whatever a message holds
         if record.name.partition(".")[0] not in OWN:
             return line
         extra = ((name, value) for name, value in vars(record).items() if name not in _STANDARD)

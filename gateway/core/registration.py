@@ -78,7 +78,7 @@ class StoredTool(msgspec.Struct, frozen=True):
 
 
 def name_problem(name: object) -> str | None:
-    """What is wrong with a tool's or company's name, if anything. Names are compared byte for byte (K5-06)."""
+    """What is wrong with a tool's or company's name, if anything. Names are compared byte for byte."""
     if not isinstance(name, str):
         return "must be a string"
     try:

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.core.strict_json import MAX_DEPTH
+from gateway.core.strict_json import MAX_DEPTH, deeper_than
 
 NULL: Final = b"null"
 
@@ -77,9 +77,6 @@ and not `codecs.lookup`, which also finds codecs that unpack (zlib, bz2) and rem
 _BOM = codecs.BOM_UTF8
 _ENCODINGS_THAT_CHANGE_NOTHING = frozenset({"", "identity"})
 _HTML_START = re.compile(rb"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
-# The tail of an unterminated string counts as string too, and nothing backtracks: one pass over any bytes.
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-_NOT_BRACKETS = bytes(code for code in range(256) if code not in b"[]{}")
 _HALF_PAIR = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
@@ -156,7 +153,7 @@ def read_body(data: bytes, media_type: str, charset: str | None, content_encodin
         return Body.EMPTY, NULL
     if form is Form.TEXT:
         return Body.TEXT, msgspec.json.encode(text.decode())
-    if _deeper_than(MAX_DEPTH, text):
+    if deeper_than(MAX_DEPTH, text):
         return Body.TOO_DEEP, None
     if _SURROGATE_ESCAPE.search(text):
         text = _HALF_PAIR.sub(lambda found: rb"\ufffd" if found[1] else found[0], text)
@@ -202,21 +199,6 @@ def _codecs_for(charset: str | None) -> tuple[str, ...]:
         return ()
     name = _NOT_ALPHANUMERIC.sub("_", charset.lower())
     return CHARSETS.get(aliases.get(name, name), ())
-
-
-def _deeper_than(limit: int, text: bytes) -> bool:
-    """A scan, not a parse: a million open brackets must cost neither the stack nor the time of a parser."""
-    if text.count(b"[") + text.count(b"{") <= limit:
-        return False
-    level = 0
-    for sign in _STRING.sub(b"", text).translate(None, _NOT_BRACKETS):
-        if sign in b"[{":
-            level += 1
-            if level > limit:
-                return True
-        else:
-            level -= 1
-    return False
 
 
 def _without_tags(text: str) -> str:

@@ -22,7 +22,9 @@ Json: TypeAlias = Any
 
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 # The closing quote is optional: were it not, text that never closes would be tried again from each of its quotes.
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+# The tail of an unterminated string counts as string too, and nothing backtracks: one pass over any bytes.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+_NOT_BRACKETS: Final = bytes(code for code in range(256) if code not in b"[]{}")
 _NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?")
 
 
@@ -72,7 +74,7 @@ def parse(text: str, *, max_depth: int = MAX_DEPTH) -> Json:
     Raises JsonRefused for malformed or truncated text, repeated keys at any depth, NaN and Infinity and what
     overflows to them, lone surrogates, nesting over `max_depth`, and numbers over 1,000 digits.
     """
-    if text.count("[") + text.count("{") > max_depth and _depth(text) > max_depth:
+    if text.count("[") + text.count("{") > max_depth and deeper_than(max_depth, text.encode("utf-8", "surrogatepass")):
         raise JsonRefused(f"nested deeper than {max_depth} levels")
     try:
         value = _decode(text)
@@ -107,6 +109,22 @@ def canonical_bytes(value: Json) -> tuple[bytes, bool]:
         return _WITHOUT_NUMBERS(value), False
     except _HasNumber:
         return _CANONICAL(value), True
+
+
+def deeper_than(limit: int, data: bytes) -> bool:
+    """Whether JSON text nests deeper. A scan, not a parse: a million open brackets must cost neither the stack nor
+    the time of a parser."""
+    if data.count(b"[") + data.count(b"{") <= limit:
+        return False
+    level = 0
+    for sign in _STRING.sub(b"", data).translate(None, _NOT_BRACKETS):
+        if sign in b"[{":
+            level += 1
+            if level > limit:
+                return True
+        else:
+            level -= 1
+    return False
 
 
 def plain(value: Json) -> Json:
@@ -182,14 +200,6 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 _decode: Final = json.JSONDecoder(
     parse_int=_integer, parse_float=_decimal, parse_constant=_constant, object_pairs_hook=_object
 ).decode
-
-
-def _depth(text: str) -> int:
-    deepest = level = 0
-    for sign in re.findall(r"[\[\]{}]", _STRING.sub("", text)):
-        level += 1 if sign in "[{" else -1
-        deepest = max(deepest, level)
-    return deepest
 
 
 def _refuse_surrogates(value: Json) -> None:

@@ -1,7 +1,7 @@
 """A company's tools as each model provider wants them, names kept as registered (api.md, `GET …/tools?format=`).
 
 A name that a provider refuses is not rewritten: the model would then ask for a tool that is not registered,
-and two tools could become one (K5-06). Registration remarks on such names instead.
+and two tools could become one. Registration remarks on such names instead.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class AsyncOncegate:
     `session` is a caller's own aiohttp session, left open at the end. `headers` is called for each
     request and may add `traceparent` or `Request-Id`. `sleep` and `jitter` are handed in for tests. The
     client belongs to one event loop. Raises ValueError for an address or a key that cannot be used. Every
-    method raises OncegateError kinds only."""
+    method raises OncegateError kinds only, but for RuntimeError once the client is closed."""
 
     def __init__(
         self,

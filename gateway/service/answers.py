@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from gateway.core.answer import (
+    DROPPED_FAULT,
     HELD_MESSAGE,
     UNKNOWN_FAULT,
     Answer,
@@ -57,15 +58,15 @@ def of_effect(asked: Asked, effect: Effect, *, recorded: bool = True) -> Answer:
 
 def of_outcome(asked: Asked, effect: Effect, outcome: Outcome) -> Answer:
     """The real outcome where it could not be recorded (4.11)."""
-    result = outcome.result if outcome.fault is None else None
+    fault = DROPPED_FAULT if outcome.dropped else outcome.fault
     return asked.answer(
         effect_id=effect.hex,
         decision="proceed",
         status=outcome.status.value,
-        result=raw(result),
-        error=fault_body(outcome.fault) if outcome.fault is not None else None,
+        result=raw(outcome.result) if fault is None else None,
+        error=fault_body(fault) if fault is not None else None,
         recorded=False,
-        message=message_of(outcome.result, outcome.fault),
+        message=message_of(outcome.result, fault),
     )
 
 
@@ -125,7 +126,7 @@ def of_denial(asked: Asked, fault: Fault, first: Effect | None) -> Answer:
 
 def of_read(asked: Asked, outcome: Outcome) -> Answer:
     """A read-only call: answered, not recorded (3.6)."""
-    fault = fault_of_outcome(outcome)
+    fault = DROPPED_FAULT if outcome.dropped else outcome.fault
     return asked.answer(
         effect_id=None,
         decision="proceed",
@@ -135,9 +136,3 @@ def of_read(asked: Asked, outcome: Outcome) -> Answer:
         recorded=False,
         message=message_of(outcome.result, fault),
     )
-
-
-def fault_of_outcome(outcome: Outcome) -> Fault | None:
-    if outcome.dropped:
-        return Fault("result_dropped", "The answer was too large to hand on.")
-    return outcome.fault

@@ -13,7 +13,7 @@ from gateway.core import decisions as d
 from gateway.core.conversation import View, Where, Writes, assumed_empty, narrowed
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.ports import Ledger
-from gateway.core.record import Effect
+from gateway.core.record import UNENDING, Effect
 from gateway.core.requests import Claim, End, where_of
 from gateway.core.step import step
 
@@ -58,8 +58,8 @@ class Decider:
     async def held_by(self, request: Claim) -> Effect | None:
         """The effect that a claim holds, if it landed after all: looked for by its token (4.11)."""
         view = await self._ledger.read(request.where())
-        bound = () if request.slot is None else (b.effect for b in view.slot(request.slot).bindings)
-        wanted = tuple(dict.fromkeys((*bound, *(k.effect for k in view.identical.known))))
+        bound = () if request.slot is None else (b.effect for b in view.slot(request.slot).bindings if b.open)
+        wanted = tuple(dict.fromkeys((*bound, *(k.effect for k in view.identical.known if k.status in UNENDING))))
         if any(effect not in view.effects for effect in wanted):
             view = await self._ledger.read(request.where(wanted))
         held = (e for e in view.effects.values() if e is not None and request.token in e.tokens)

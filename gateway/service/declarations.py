@@ -66,7 +66,9 @@ class ToolBody(_Body):
     timeout_s: Annotated[float, Field(ge=MIN_TIMEOUT_S, le=MAX_TIMEOUT_S)] | None = Field(
         10.0, description="Deadline of the whole exchange, tries included (5.2)"
     )
-    status_endpoint: Annotated[str, Field(max_length=MAX_URL)] | None = Field(None, description="Asked as in 5.4")
+    status_endpoint: Annotated[str, Field(max_length=MAX_URL)] | None = Field(
+        None, description="Kept, not asked yet (5.4 is planned)"
+    )
     unavailable_means_not_executed: bool | None = Field(False, description="503 and 409 then release (5.1)")
     hints: HintsBody | None = None
 

@@ -139,6 +139,7 @@ class HandleCall:
         timeout_s = tool.timeout_s if tool is not None else DEFAULT_TIMEOUT_S
         deadline = self._clock.monotonic() + timeout_s + self._limits.wait_margin_s
         likely_new = claim.refusal is None and not self._recent.known(claim.slot)
+        looks = 0
         while True:
             claimed = self._clock.monotonic()
             try:
@@ -152,9 +153,9 @@ class HandleCall:
                     return await self._running.run(claim, effect, view, asked, tool, trace, claimed, key)
                 case d.Wait(effect_id=effect_id, repeat_of=kept):
                     claim = msgspec.structs.replace(claim, repeat_of=claim.repeat_of | kept)
-                    if not await self._waiting.for_end(effect_id, deadline):
+                    if not await self._waiting.for_end(effect_id, deadline, looks):
                         raise CallInFlight(retry_after_s=1.0)
-                    likely_new = False
+                    likely_new, looks = False, looks + 1
                 case d.Refused() if decision is d.UNRECORDED:
                     return None
                 case _:
@@ -171,7 +172,8 @@ class HandleCall:
         match decision:
             case d.Replay(effect=effect, matched=matched):
                 self._hints.replayed(claim.company, claim.tool_call_id, claim.place.turn)
-                self._settled.put(key, effect, now_ms)
+                if claim.slot in effect.slots:
+                    self._settled.put(key, effect, now_ms)
                 return self._replayed(asked, effect, matched, now_ms, self._registry.company(claim.company))
             case d.Blocked(effect=effect, first=first):
                 return answers.of_hold(asked, effect, first)

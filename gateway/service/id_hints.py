@@ -24,8 +24,7 @@ class IdHints:
         if len(self._told) < MOST_COMPANIES:
             self._told.add(company)
             _log.warning(
-                "company %s: tool_call_ids such as %s look as if they start again each turn; "
-                "state turn and step, or set call_id_scope, or a new call may be taken for a repeat",
-                company[:64],
-                tool_call_id[-24:],
+                "tool_call_ids look as if they start again each turn; state turn and step, or set call_id_scope, "
+                "or a new call may be taken for a repeat",
+                extra={"company": company[:64], "such_as": tool_call_id[-24:]},
             )

@@ -9,7 +9,7 @@ from typing import Any, Final
 from gateway.core import registry_documents as documents
 from gateway.core.answer import iso
 from gateway.core.errors import Malformed, NotFound
-from gateway.core.model import Principal, Role
+from gateway.core.model import Role
 from gateway.core.ports import Clock, Documents, Randomness
 from gateway.core.registration import FORMAT, company_problem, name_problem
 from gateway.core.registry_documents import StoredKey
@@ -19,9 +19,6 @@ from gateway.service.registry import Registry, key_digest
 LETTERS: Final = {Role.RUNTIME: "r", Role.MERCHANT: "m", Role.OPERATOR: "o"}
 ALL_COMPANIES: Final = "*"
 MAX_COMPANIES: Final = 1_000
-DEV_KEY: Final = "dev"
-DEV_PRINCIPAL: Final = Principal("dev", Role.OPERATOR, frozenset({ALL_COMPANIES}), "dev")
-"""Who holds the key `dev`, which `serve --dev` accepts for every role: an operator may do everything."""
 
 
 class ManageKeys:

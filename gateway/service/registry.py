@@ -73,6 +73,7 @@ class Registry:
         self._snapshot = _EMPTY
         self._looked_at = 0.0
         self._looking: asyncio.Task[None] | None = None
+        self._one_look = asyncio.Lock()
 
     async def refresh(self) -> None:
         """Return once the snapshot is no older than `max_age_s`, or cannot be made younger now.
@@ -154,10 +155,12 @@ class Registry:
 
     async def _look(self) -> None:
         try:
-            # Before the load: a change in between is then seen at the next look, not missed.
-            version = await self._documents.version()
-            if version != self._snapshot.version:
-                self._snapshot = self._read(version, await self._documents.load())
+            # One after another: of two looks side by side the older could end last, and bring back a revoked key.
+            async with self._one_look:
+                # Before the load: a change in between is then seen at the next look, not missed.
+                version = await self._documents.version()
+                if version != self._snapshot.version:
+                    self._snapshot = self._read(version, await self._documents.load())
         finally:
             # A failed look counts too: an absent ledger is asked once a second, not once a call.
             self._looked_at = self._clock.monotonic()

@@ -13,7 +13,7 @@ from gateway.core.errors import CallInFlight, LedgerUnavailable, MerchantNotRead
 from gateway.core.model import Tool
 from gateway.core.outcome import OutcomeKind
 from gateway.core.ports import Clock
-from gateway.core.record import Effect, Mode, Outcome
+from gateway.core.record import Effect, Mode, Outcome, Status
 from gateway.core.requests import Claim, End, Lose, Release, Settle
 from gateway.service import answers
 from gateway.service.answers import Asked
@@ -98,7 +98,7 @@ class Running:
             )
             if not (isinstance(decision, d.Late) and decision.effect is not None):
                 raise not_sent(judged.code, judged.message, judged.retry_after_s)
-            return answers.of_effect(asked, decision.effect)
+            return _standing(asked, decision.effect)
         return await self._unknown(claim, effect, view, asked, sent)
 
     def withdraw(self, claim: Claim) -> None:
@@ -112,10 +112,11 @@ class Running:
         decision = await self._end(request, effect, view)
         match decision:
             case d.Settled(effect=after):
-                self._answers.put(key, after, after.settled_at or 0)
+                if claim.slot in after.slots:  # an id that is not bound to it may come to mean something else
+                    self._answers.put(key, after, after.settled_at or 0)
                 return answers.of_effect(asked, after)
             case d.Late(effect=Effect() as after) if after.outcome != outcome:
-                return answers.of_effect(asked, after)
+                return _standing(asked, after)
         # Not recorded, or against what stands: what happened is still what happened.
         return answers.of_outcome(asked, effect, outcome)
 
@@ -126,7 +127,7 @@ class Running:
         after = decision.effect if isinstance(decision, d.Late) else None
         if after is None:
             return answers.of_unknown(asked, effect)
-        return answers.of_effect(asked, after)
+        return _standing(asked, after)
 
     async def _end(self, request: End, effect: Effect, view: View) -> d.Decision | None:
         """Write how it ended; None where the ledger could not be reached, and the worker goes on trying."""
@@ -134,8 +135,12 @@ class Running:
         for _ in range(SETTLE_TRIES):
             try:
                 decision, _ = await self._decider.end(request, effect, seen)
-            except LedgerUnavailable:
-                seen = None  # what was seen may be stale by now; the token makes a second try harmless (4.3)
+            except Exception as fault:
+                # Whatever it is, the merchant has answered: what is known must not be lost to it. What was seen may
+                # be stale by now; the token makes a second try harmless (4.3).
+                seen = None
+                if not isinstance(fault, LedgerUnavailable):
+                    _log.error("an outcome could not be recorded", extra={"fault": type(fault).__name__})
                 continue
             self._waiting.ended(effect.effect_id)
             return decision
@@ -150,7 +155,9 @@ class Running:
             pause = min(LONGEST_PAUSE_S, pause * 2)
             try:
                 await self._decider.end(request, effect)
-            except LedgerUnavailable:
+            except Exception as fault:
+                if not isinstance(fault, LedgerUnavailable):
+                    _log.error("an outcome could not be recorded", extra={"fault": type(fault).__name__})
                 continue
             self._waiting.ended(effect.effect_id)
             return
@@ -170,6 +177,13 @@ class Running:
             except LedgerUnavailable:
                 await self._clock.sleep(pause)
                 pause = min(LONGEST_PAUSE_S, pause * 2)
+
+
+def _standing(asked: Asked, effect: Effect) -> Answer:
+    """What stands where this worker came too late; another one's send that still runs is no answer yet."""
+    if effect.status is Status.EXECUTING:
+        raise CallInFlight(retry_after_s=1.0)
+    return answers.of_effect(asked, effect)
 
 
 def _order(claim: Claim, effect: Effect, tool: Tool | None) -> Order:

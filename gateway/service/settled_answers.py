@@ -54,8 +54,7 @@ class SettledAnswers:
         """Keep it, if it is settled and small."""
         if key is None or effect.status not in SETTLED:
             return
-        result = effect.outcome.result if effect.outcome is not None else None
-        size = len(key[-1]) + (len(result) if result is not None else 0) + 512
+        size = _size(key, effect)
         if size > LARGEST:
             return
         self._forget(key)
@@ -68,6 +67,16 @@ class SettledAnswers:
         kept = self._kept.pop(key, None)
         if kept is not None:
             self._bytes -= kept.size
+
+
+def _size(key: Key, effect: Effect) -> int:
+    """Roughly the bytes that keeping it costs."""
+    outcome = effect.outcome
+    texts = sum(len(part) for part in (*key[:3], key[-2], key[-1]))
+    ids = 48 * (len(effect.slots) + len(effect.tokens) + len(effect.fields) + len(effect.repeat_of))
+    result = len(outcome.result or b"") if outcome is not None else 0
+    details = len(outcome.fault.details or b"") if outcome is not None and outcome.fault is not None else 0
+    return 2_048 + 2 * texts + ids + result + details
 
 
 def key_of(

@@ -18,7 +18,6 @@ class Waiting:
         self._clock = clock
         self._woken: dict[bytes, asyncio.Event] = {}
         self._waits: dict[bytes, int] = {}
-        self._looks: dict[bytes, float] = {}
 
     def ended(self, effect_id: bytes) -> None:
         """Wake those in this process who wait for it."""
@@ -26,13 +25,14 @@ class Waiting:
         if event is not None:
             event.set()
 
-    async def for_end(self, effect_id: bytes, deadline: float) -> bool:
-        """Until it ended here, or it is time to look at the ledger again; False once `deadline` has passed."""
+    async def for_end(self, effect_id: bytes, deadline: float, looks: int) -> bool:
+        """Until it ended here, or it is time to look at the ledger again; False once `deadline` has passed.
+
+        `looks`: how often the caller has looked already; it waits longer each time."""
         left = deadline - self._clock.monotonic()
         if left <= 0:
             return False
-        pause = min(left, self._looks.get(effect_id, FIRST_LOOK_S))
-        self._looks[effect_id] = min(LONGEST_LOOK_S, pause * 2)
+        pause = min(left, LONGEST_LOOK_S, FIRST_LOOK_S * 2 ** min(looks, 8))
         event = self._woken.setdefault(effect_id, asyncio.Event())
         self._waits[effect_id] = self._waits.get(effect_id, 0) + 1
         sleeping = asyncio.ensure_future(self._clock.sleep(pause))
@@ -46,7 +46,6 @@ class Waiting:
             if not self._waits[effect_id]:
                 # Nothing is kept for an effect that nobody here waits for: memory stays flat (9.4).
                 del self._waits[effect_id]
-                self._looks.pop(effect_id, None)
                 if self._woken.get(effect_id) is event:
                     del self._woken[effect_id]
         return True

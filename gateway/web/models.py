@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from gateway.core.identity import MAX_ID_BYTES, check_id
 from gateway.core.tool_lists import ToolFormat
+
+MAX_ROWS: Final = 500
+"""Of one answer of a listing (9.4)."""
 
 _WHOLE = re.compile(r"[0-9]{1,15}")
 
@@ -54,14 +57,14 @@ class CallsQuery(Sent):
     step: Annotated[Whole, Field(ge=1)] | None = None
     status: Literal["indeterminate"] | None = None
     cursor: Annotated[str, Field(pattern=r"^[0-9]{1,9}:[0-9a-f]{0,32}$")] | None = None
-    limit: Annotated[Whole, Field(ge=1, le=500)] | None = None
+    limit: Annotated[Whole, Field(ge=1, le=MAX_ROWS)] | None = None
 
 
 class EventsQuery(Sent):
     company: Id
     conversation: Id | None = None
     after: Annotated[Whole, Field(ge=0)] = 0
-    limit: Annotated[Whole, Field(ge=1, le=500)] = 100
+    limit: Annotated[Whole, Field(ge=1, le=MAX_ROWS)] = 100
 
 
 class ToolsQuery(Sent):

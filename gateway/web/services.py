@@ -77,8 +77,6 @@ class Limits:
     batch_body_bytes: int = 16 * 1024 * 1024
     batch_calls: int = 128
     batch_at_once: int = 16
-    page: int = 500
-    """Most rows in one answer of a listing."""
     body_s: float = 30.0
     """How long a body may take to arrive."""
     ready_s: float = 1.0

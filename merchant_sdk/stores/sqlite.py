@@ -1,6 +1,6 @@
 """`once` on SQLite: one writer at a time, so claiming the write lock is claiming every key.
 
-The loser of a race waits in BEGIN IMMEDIATE and then finds what the winner committed (K7-02). The merchant's
+The loser of a race waits in BEGIN IMMEDIATE and then finds what the winner committed. The merchant's
 connection is guarded: an authorizer denies it every statement that begins or ends a transaction, also those
 that `commit()`, `with connection:` and `executescript()` would send.
 """

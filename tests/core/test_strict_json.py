@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from decimal import Decimal
 from fractions import Fraction
 
@@ -212,3 +213,15 @@ def test_a_number_shows_its_text_and_compares_by_value():
 
 def test_plain_gives_schema_checks_ordinary_numbers():
     assert plain(parse('{"a":[1.0,1.5,-0,{"b":2e2}],"c":"1.0"}')) == {"a": [1, 1.5, 0, {"b": 200}], "c": "1.0"}
+
+
+def test_p9_4_the_depth_of_a_large_document_is_found_in_one_pass_without_a_mark_per_character():
+    """9.4: a body of megabytes with many brackets costs its size, not a thousand times it."""
+    text = "[" + ",".join(["[1]"] * 100) + ',"' + "a\\\\" * 500_000 + '"]'
+    tracemalloc.start()
+    try:
+        parse(text, max_depth=64)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * len(text)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.errors import CallInFlight, InternalFault, MerchantNotReady
+from gateway.core.errors import CallInFlight, InternalFault, LedgerUnavailable, MerchantNotReady
 from gateway.core.model import Principal, Role
 from gateway.core.outcome import Reason, Seen, SeenKind
 from gateway.core.record import Mode
@@ -204,3 +204,73 @@ async def test_k3_05_a_retry_after_never_holds_a_call_beyond_its_deadline_under_
     with pytest.raises(MerchantNotReady):
         await world.call(tool_call_id="n1")
     assert world.clock.now - before <= 10.0
+
+
+async def test_p4_6_a_worker_that_comes_late_while_another_sends_is_in_flight_never_done(
+    world, seen, retag, ledger_time
+):
+    """4.5, 4.6, 8: its lease lapsed and another took the call up: what stands is no outcome to show yet."""
+    retag(world, "create_order", idempotency=Mode.SAFE_TO_RETRY, timeout_s=1.0)
+    other, forever = world.another_gateway(), asyncio.Event()
+    second: list[asyncio.Future[Any]] = []
+
+    async def first_is_slow(_: object) -> object:
+        if len(world.merchant.requests) > 1:
+            await forever.wait()
+        ledger_time.advance(60)
+        await other.sweep.once()
+        second.append(asyncio.ensure_future(other.call(tool_call_id="n1")))
+        await world.merchant.reached(2)
+        return seen["reply"](422, {"error": "late no"})
+
+    world.merchant.behave = first_is_slow
+    with pytest.raises(CallInFlight):
+        await world.call(tool_call_id="n1")
+    second[0].cancel()
+    await asyncio.gather(*second, return_exceptions=True)
+
+
+class LostAtSettle:
+    """A ledger that is away once the claim has landed."""
+
+    def __init__(self, ledger: Any) -> None:
+        self._ledger, self.swaps = ledger, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    async def swap(self, *args: Any) -> Any:
+        self.swaps += 1
+        if self.swaps in (2, 3):
+            raise LedgerUnavailable
+        return await self._ledger.swap(*args)
+
+
+async def test_p4_12_a_dropped_result_is_said_to_be_dropped_also_where_it_could_not_be_recorded(world, seen):
+    """4.11, 4.12: the same words whether or not the ledger was there."""
+    world.decider._ledger = LostAtSettle(world.ledger)
+    world.merchant.behave = lambda _: seen["reply"](body="x" * 1_048_577)
+    unrecorded = await world.call(tool_call_id="n1")
+    await world.settle_background()
+    again = await world.call(tool_call_id="n1")
+    assert (unrecorded.recorded, unrecorded.error["code"]) == (False, "result_dropped")
+    assert again.error == unrecorded.error
+
+
+async def test_p4_11_an_outcome_survives_a_ledger_that_answers_nonsense_when_it_is_recorded(world, seen):
+    """4.11: whatever goes wrong between the merchant's answer and its record, the answer is not lost."""
+
+    class Nonsense(LostAtSettle):
+        async def swap(self, *args: Any) -> Any:
+            self.swaps += 1
+            if self.swaps in (2, 3):
+                raise RuntimeError("a fault nobody thought of")
+            return await self._ledger.swap(*args)
+
+    world.decider._ledger = Nonsense(world.ledger)
+    world.merchant.behave = lambda _: seen["reply"](body="done")
+    first = await world.call(tool_call_id="n1")
+    await world.settle_background()
+    again = await world.call(tool_call_id="n1")
+    assert (first.status, first.recorded, again.decision, again.status) == ("succeeded", False, "replay", "succeeded")
+    assert world.merchant.hits == 1

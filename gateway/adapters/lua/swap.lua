@@ -101,16 +101,23 @@ end
 for i = 1, events do
   redis.call('RPUSH', KEYS[2], string.format('%013d', now) .. ARGV[at + i])
 end
--- What belongs to the whole conversation lives as long as the longest-lived effect in it.
+-- What belongs to the whole conversation lives as long as the longest-lived effect in it, the events at least as long
+-- as this write says; a shorter life never takes back a longer one.
 local unending = redis.call('ZCOUNT', KEYS[1], '+inf', '+inf') > 0
 if unending then
   redis.call('PERSIST', KEYS[1])
   redis.call('PERSIST', KEYS[2])
 else
   local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+  local ends = now + keep
   if #last > 0 then
     redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', last[2]))
+    ends = math.max(ends, tonumber(last[2]))
   end
-  redis.call('PEXPIRE', KEYS[2], keep)
+  ends = string.format('%.0f', ends)
+  -- GT takes a key without an end for one that lasts for ever, and lets it.
+  if redis.call('PEXPIREAT', KEYS[2], ends, 'NX') == 0 then
+    redis.call('PEXPIREAT', KEYS[2], ends, 'GT')
+  end
 end
 return {1, now}
