@@ -8,9 +8,9 @@ from gateway.commands import remote
 
 EXAMPLES = """\
 examples:
-  oncegate secrets add acme              (shown once: give it to the merchant's server)
-  oncegate secrets list acme             (ids only, newest first)
-  oncegate secrets retire acme ws_1a2b3c4d5e6f7081  (after the merchant has the new one)
+  oncegate secrets add acme                          (shown once: give it to the merchant's server)
+  oncegate secrets list acme                         (ids only, newest first)
+  oncegate secrets retire acme ws_1a2b3c4d5e6f7081   (after the merchant has the new one)
 """
 
 

@@ -1,4 +1,4 @@
-"""A hint in the log when a runtime's ids look as if they start again each turn (K1-04 and its like, promise 2.3)."""
+"""A hint in the log when a runtime's ids look as if they start again each turn (promise 2.3)."""
 
 from __future__ import annotations
 

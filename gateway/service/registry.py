@@ -101,7 +101,7 @@ class Registry:
         return self._snapshot.companies.get(name) or self._company(name, {})
 
     def tool(self, company: str, name: str) -> Tool | None:
-        """By its exact registered name (K5-06)."""
+        """By its exact registered name: two that differ by a dot are two tools."""
         return self._snapshot.tools.get(company, {}).get(name)
 
     def tools(self, company: str) -> list[Tool]:

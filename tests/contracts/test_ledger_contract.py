@@ -396,6 +396,17 @@ async def test_p7_6_the_log_lives_as_long_as_the_longest_lived_effect(bench):
     assert (await bench.ttls())["v"] == [-1]
     await bench.settle(effect)
     assert lasting({"v": (await bench.ttls())["v"]}, MONTH_MS)
+    await bench.ledger.append(conversation, [Event("x")], DAY_MS)
+    assert lasting({"v": (await bench.ttls())["v"]}, MONTH_MS)
+
+
+async def test_p7_6_the_log_outlives_a_running_effect_by_what_the_others_have_left(bench):
+    """7.6, 4.13: once nothing runs, the log ends with the longest-lived effect, not with the latest write."""
+    await bench.run("call_1")
+    effect = (await bench.claim("call_2", {"sku": "B"})).effect
+    assert (await bench.ttls())["v"] == [-1]
+    await bench.settle(effect, keep_ms=DAY_MS)
+    assert lasting({"v": (await bench.ttls())["v"]}, MONTH_MS)
 
 
 # --- indexes -------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import json
 import tracemalloc
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from gateway.core.strict_json import JsonRefused, Number, dumps, parse, parse_bytes, plain
 
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "wire_numbers.json").read_text())
 documents = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**40), 10**40) | st.text(st.characters(codec="utf-8"), max_size=12),
     lambda inner: (
@@ -85,6 +87,35 @@ def test_p2_9_bad_text_is_refused_never_repaired(text, why):
 def test_p2_9_what_is_only_unusual_is_read(text):
     """2.9"""
     assert dumps(parse(dumps(parse(text)))) == dumps(parse(text))
+
+
+def numeral(row):
+    return "".join(part if isinstance(part, str) else part[0] * part[1] for part in row["parts"])
+
+
+def nested(row):
+    return '{"a":' * row["levels"] + row["inside"] + "}" * row["levels"]
+
+
+@pytest.mark.parametrize("row", VECTORS["numbers"], ids=lambda row: row["name"])
+def test_p2_9_numbers_are_bounded_as_on_the_merchants_side(row):
+    """2.9: the same rows are tried there."""
+    text = '{"n":' + numeral(row) + "}"
+    if row["accepted"]:
+        assert dumps(parse(text)) == text
+    else:
+        with pytest.raises(JsonRefused, match=r"digits|overflows|out of range"):
+            parse(text)
+
+
+@pytest.mark.parametrize("row", VECTORS["nesting"], ids=nested)
+def test_p2_9_nesting_is_bounded_as_on_the_merchants_side(row):
+    """2.9: the same rows are tried there."""
+    if row["accepted"]:
+        assert dumps(parse(nested(row))) == nested(row)
+    else:
+        with pytest.raises(JsonRefused, match="64 levels"):
+            parse(nested(row))
 
 
 def test_p2_9_bytes_that_are_not_utf_8_are_refused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from merchant_sdk import MalformedCall, fingerprint
 from merchant_sdk.wire import parse_call
 
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "wire_numbers.json").read_text())
 CONTEXT = {"company": "acme", "conversation": "c-1", "turn": None, "tool_call_id": "x", "attempt": 1}
 
 
@@ -45,6 +47,38 @@ def test_what_is_not_exactly_one_call_is_malformed(bad: bytes) -> None:
     with pytest.raises(MalformedCall) as caught:
         parse_call("k", bad)
     assert len(str(caught.value)) < 80
+
+
+def numeral(row: dict[str, Any]) -> str:
+    return "".join(part if isinstance(part, str) else part[0] * part[1] for part in row["parts"])
+
+
+def nested(row: dict[str, Any]) -> str:
+    return '{"a":' * row["levels"] + row["inside"] + "}" * row["levels"]
+
+
+@pytest.mark.parametrize("row", VECTORS["numbers"], ids=lambda row: row["name"])
+def test_p2_9_a_number_that_the_gateway_lets_through_is_read_and_no_other(row: dict[str, Any]) -> None:
+    """2.9, 2.10: a tighter bound here would leave an order that was granted undone."""
+    sent = body('{"n": ' + numeral(row) + "}")
+    if not row["accepted"]:
+        with pytest.raises(MalformedCall, match="out of range"):
+            parse_call("k", sent)
+        return
+    call = parse_call("k", sent)
+    assert Decimal(call.arguments["n"]) == Decimal(numeral(row))
+    assert call.call_key().fingerprint
+
+
+@pytest.mark.parametrize("row", VECTORS["nesting"], ids=nested)
+def test_p2_9_arguments_as_deep_as_the_gateway_lets_through_are_read_and_no_deeper(row: dict[str, Any]) -> None:
+    """2.9: the body around the arguments is a level of its own."""
+    sent = body(nested(row))
+    if row["accepted"]:
+        assert parse_call("k", sent).arguments == json.loads(nested(row))
+    else:
+        with pytest.raises(MalformedCall, match="nested too deeply"):
+            parse_call("k", sent)
 
 
 @given(st.binary(max_size=200))
