@@ -55,6 +55,8 @@ class Gateway:
 
     app: Application
     stopping: Stopping
+    ledger_ended: asyncio.Event
+    """Set when the embedded ledger's server ended by itself: this process cannot guard anything any more."""
 
 
 @contextlib.asynccontextmanager
@@ -65,7 +67,8 @@ async def open_gateway(settings: Settings, *, config: Path, environ: Mapping[str
     LedgerUnavailable where the ledger does not answer.
     """
     async with contextlib.AsyncExitStack() as stack:
-        commands = await open_commands(stack, settings)
+        ledger_ended = asyncio.Event()
+        commands = await open_commands(stack, settings, ledger_ended)
         resolver = SystemResolver()
         stack.callback(resolver.close)
         merchant = MerchantHttp(
@@ -77,7 +80,7 @@ async def open_gateway(settings: Settings, *, config: Path, environ: Mapping[str
         stack.push_async_callback(merchant.close)
         world = _World(settings, commands, merchant, resolver, _merchant_files(settings, config, environ))
         await world.adopt_files()
-        gateway = world.gateway()
+        gateway = world.gateway(ledger_ended)
         sweeping = asyncio.create_task(world.sweep.forever())
         try:
             yield gateway
@@ -91,13 +94,20 @@ async def open_gateway(settings: Settings, *, config: Path, environ: Mapping[str
             await world.background.drain(gateway.stopping.left_s(settings.stop.grace_s) + 0.5)
 
 
-async def open_commands(stack: contextlib.AsyncExitStack, settings: Settings) -> Commands:
-    """A connection to the ledger, with the embedded server started first where the URL says so."""
+async def open_commands(
+    stack: contextlib.AsyncExitStack, settings: Settings, ended: asyncio.Event | None = None
+) -> Commands:
+    """A connection to the ledger, with the embedded server started first where the URL says so; `ended` is set
+    should that server end before the stack is closed."""
     url = parse_ledger_url(settings.ledger.url)
     if url.kind == "local":
         local = LocalRedis(url.path)
         stack.push_async_callback(local.stop)
         url = LedgerUrl.for_socket(await local.start())
+        if ended is not None:
+            watching = asyncio.create_task(local.wait())
+            watching.add_done_callback(lambda task: None if task.cancelled() else ended.set())
+            stack.callback(watching.cancel)
     times = {
         "connect_timeout_s": settings.ledger.connect_timeout_s,
         "command_timeout_s": settings.ledger.command_timeout_s,
@@ -161,7 +171,7 @@ class _World:
     async def adopt_files(self) -> None:
         await AdoptFiles(registry=self.registry, tools=self.register_tool)()
 
-    def gateway(self) -> Gateway:
+    def gateway(self, ledger_ended: asyncio.Event) -> Gateway:
         margin_s = self._settings.calls.lease_margin_s
         handle_call = HandleCall(
             registry=self.registry,
@@ -206,7 +216,7 @@ class _World:
             randomness=self.randomness,
             limits=Limits(body_bytes=self._settings.http.body_limit_bytes, batch_calls=self._settings.http.batch_limit),
         )
-        return Gateway(create_app(services), stopping)
+        return Gateway(create_app(services), stopping, ledger_ended)
 
 
 def _merchant_files(settings: Settings, config: Path, environ: Mapping[str, str]) -> list[FromFile]:

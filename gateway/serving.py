@@ -13,6 +13,7 @@ from typing import Final
 
 import uvicorn
 
+from gateway.adapters.local_redis import LocalRedisFailed
 from gateway.main import Gateway, open_gateway
 from gateway.settings import Settings
 from gateway.web.http_protocol import BoundedHttp
@@ -29,7 +30,10 @@ async def serve(
     environ: Mapping[str, str],
     say: Callable[[str], None],
 ) -> None:
-    """Serve on bound sockets until SIGTERM or SIGINT, then stop gracefully: readiness turns first, calls finish."""
+    """Serve on bound sockets until SIGTERM or SIGINT, then stop gracefully: readiness turns first, calls finish.
+
+    Raises what `open_gateway` does, and LocalRedisFailed once stopped because the embedded ledger had ended.
+    """
     async with open_gateway(settings, config=config, environ=environ) as gateway:
         _calm_collector()
         server = uvicorn.Config(
@@ -43,7 +47,12 @@ async def serve(
             proxy_headers=False,
             timeout_graceful_shutdown=int(settings.stop.grace_s),
         )
-        await _Server(server, gateway, say).serve(sockets=list(sockets))
+        serving = _Server(server, gateway, say)
+        watching = asyncio.create_task(serving.stop_without(gateway.ledger_ended))
+        await serving.serve(sockets=list(sockets))
+        watching.cancel()
+        if gateway.ledger_ended.is_set():
+            raise LocalRedisFailed("the embedded ledger's redis-server ended by itself; its redis.log says why")
 
 
 class _Server(uvicorn.Server):
@@ -71,6 +80,11 @@ class _Server(uvicorn.Server):
         finally:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
+
+    async def stop_without(self, ledger_ended: asyncio.Event) -> None:
+        """Stop once the embedded ledger is gone: a supervisor can start both anew, this process cannot."""
+        await ledger_ended.wait()
+        self._begin_stop(asyncio.get_running_loop())
 
     def _begin_stop(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._gateway.stopping.begun:

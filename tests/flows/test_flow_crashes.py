@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+import redis
 from flow_client import Api, Reply
 from flow_merchant import RawMerchant, reply
 from flow_processes import GatewayProcess, RedisProcess, clean_environment
@@ -128,6 +129,19 @@ async def test_the_embedded_ledger_keeps_a_call_over_a_kill_and_admits_one_gatew
     process.start()
     assert (await mine.call("l1")).decision == "replay"
     assert merchant.hits == 1
+
+
+async def test_a_gateway_whose_embedded_ledger_ends_stops_and_says_why(
+    start_gateway: StartGateway, tmp_path: Path
+) -> None:
+    """4.11: without it nothing can be guarded, and only a new start brings it back: exit status 2, for a supervisor."""
+    folder = tmp_path / "ledger"
+    process = start_gateway(f"local:{folder}")
+    (socket,) = folder.glob("*.sock")
+    with redis.Redis(unix_socket_path=str(socket)) as client:
+        client.shutdown(nosave=True)
+    assert await asyncio.to_thread(process.exit_status) == 2
+    assert any("ended by itself" in line for line in process.said)
 
 
 async def test_serve_without_a_redis_server_says_what_to_install(tmp_path: Path) -> None:
