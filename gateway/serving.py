@@ -20,6 +20,8 @@ from gateway.web.http_protocol import BoundedHttp
 
 LAME_DUCK_S: Final = 0.5
 """Between turning readiness and no longer accepting: what is already on its way is still answered."""
+LAST_BODIES_S: Final = 3.0
+"""How long a body may still take to arrive once the stop has begun: one that never ends must not hold it up."""
 
 
 async def serve(
@@ -93,6 +95,7 @@ class _Server(uvicorn.Server):
         self._gateway.stopping.begin()
         # Requests already on their way, and connections accepted but not yet read, are still answered.
         loop.call_later(LAME_DUCK_S, setattr, self, "should_exit", True)
+        loop.call_later(LAST_BODIES_S, self._gateway.app.bodies.end_all)
         self._say(f"stopping: {self._gateway.app.calls.in_flight} calls in flight")
 
 

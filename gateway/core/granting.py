@@ -9,6 +9,7 @@ import msgspec
 from gateway.core import identity
 from gateway.core.conversation import MAX_ALIASES, Binding, CallSlot, Event, PrintSlot, View, Writes
 from gateway.core.decisions import Again, Blocked, Decision, Granted, Need, Refused, Step
+from gateway.core.identity import Scope
 from gateway.core.occurrences import Occurrence
 from gateway.core.record import FORMAT, UNENDING, Effect, Mode, Move, Status, check_move, moved
 from gateway.core.requests import Claim
@@ -151,12 +152,16 @@ def and_bind(view: View, request: Claim, effect: Effect, events: tuple[Event, ..
 
 
 def _named_here(view: View, request: Claim, slot: bytes, effect: Effect) -> bool:
-    """Whether the id names the effect where the request stands; in another turn it has to be said anew (2.3, 2.5)."""
+    """Whether the id names the effect where the request stands; in another turn, and in a later attempt, it has to be
+    said anew (2.3, 2.5): else that attempt's next step could not tell a second such call from the first."""
     place = request.stands_at(view)
     if slot not in effect.slots:
         return False
     bound = (b for b in view.slot(slot).bindings if b.effect == effect.effect_id)
-    return any(identity.at_home(b.place, place, request.scope) for b in bound)
+    anew = request.scope is Scope.AUTO and place.turn is not None and place.step is not None
+    return any(
+        identity.at_home(b.place, place, request.scope) and (not anew or b.attempt == place.attempt) for b in bound
+    )
 
 
 def _numbered_here(view: View, request: Claim, effect: Effect) -> bool:

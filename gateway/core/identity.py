@@ -152,6 +152,8 @@ class Bound(Protocol):
     """One call that an id was given to before."""
 
     @property
+    def effect(self) -> bytes: ...
+    @property
     def fingerprint(self) -> bytes: ...
     @property
     def place(self) -> Place: ...
@@ -179,19 +181,33 @@ class Repeats(msgspec.Struct, frozen=True):
 
 
 def match(bounds: Sequence[B], print_: bytes, place: Place, scope: Scope) -> Same | Reused | Repeats | None:
-    """The scope rule (2.3): the same call first (the latest, if several), then 2.2, then a repeat; else new."""
+    """The scope rule (2.3): the same call first, then 2.2, then a repeat; else new.
+
+    Of several that are the same, the one at this very step; else, in a later attempt, the earliest that it has not
+    met yet (a re-run goes through them in order); else the latest. One that this attempt has met at another step is
+    not met again here: it is repeated.
+    """
+    same: list[Bound] = []
     repeats: list[Bound] = []
     reused: Bound | None = None
+    met = {b.effect for b in bounds if b.fingerprint == print_ and _met_at_another_step(b.place, place)}
     for bound in reversed(bounds):
         if bound.fingerprint == print_:
-            if at_home(bound.place, place, scope):
-                return Same(bound)
-            repeats.append(bound)
+            again = scope is Scope.AUTO and bound.effect in met and _differ(bound.place.attempt, place.attempt)
+            (same if at_home(bound.place, place, scope) and not again else repeats).append(bound)
         elif reused is None and (scope is not Scope.AUTO or not _states_another(bound.place, place)):
             reused = bound
+    if same:
+        here = [b for b in same if place.step is not None and b.place.step == place.step]
+        others = place.step is not None and all(_differ(b.place.attempt, place.attempt) for b in same)
+        return Same((here or (same[::-1] if others else same))[0])
     if reused is not None:
         return Reused(reused)
     return Repeats(tuple(repeats)) if repeats else None
+
+
+def _met_at_another_step(bound: Place, place: Place) -> bool:
+    return bound.turn == place.turn and bound.attempt == place.attempt is not None and _differ(bound.step, place.step)
 
 
 def at_home(bound: Place, place: Place, scope: Scope) -> bool:

@@ -52,7 +52,8 @@ class Tool:
     unavailable_means_not_executed: bool = False
     hints: Hints = field(default_factory=Hints)
     protected_until_ms: int | None = None
-    """Wall clock: until when a tool that is now read-only is still looked up in the ledger (3.6)."""
+    """Set where the tool was ever side-effecting: a call of it is looked up in the ledger first, however long ago
+    (3.6). Its value, wall clock, is when settled records from that time end."""
 
     @property
     def mode(self) -> Mode:

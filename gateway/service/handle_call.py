@@ -196,7 +196,8 @@ class HandleCall:
         trace: Trace,
     ) -> Answer:
         asked = Asked(company.name, request.conversation, request.tool_call_id, request.tool, False)
-        was_protected = tool.protected_until_ms is not None and tool.protected_until_ms > self._clock.wall_ms()
+        # However long ago: what it left unknown never expires, and a host's clock is not the ledger's.
+        was_protected = tool.protected_until_ms is not None
         named = request.tool_call_id is not None or (request.turn is not None and request.attempt is not None)
         if was_protected and named:
             # What it started as side-effecting goes on as that: its record says under which key and mode. With no

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager
 from itertools import groupby
@@ -10,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from starlette.routing import Router
 
-from gateway.core.errors import GatewayError, InternalFault, NotFound
+from gateway.core.errors import GatewayError, InternalFault, NotFound, Stopping
 from gateway.core.rights import may
 from gateway.service.sending import Trace
 from gateway.web import openapi
@@ -45,6 +46,7 @@ class Application:
 
     def __init__(self, services: Services, lifespan: Lifespan | None = None) -> None:
         self._registry = services.registry
+        self._stopping = services.stopping
         self._metrics = services.metrics
         self._randomness = services.randomness
         self.bodies = BodyDeadline(services.clock, services.limits.body_s)
@@ -78,6 +80,12 @@ class Application:
                 await self._router(scope, receive, send)
         except ClientGone:
             return
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or not self._stopping.begun:
+                raise
+            task.uncancel()  # the server's grace is over; what had not begun by then has not been done
+            await self._refuse(Stopping(), head, send)
         except Exception as fault:
             head.route = scope.get(ROUTE, head.route)
             await self._refuse(fault, head, send)

@@ -143,6 +143,12 @@ class BodyDeadline:
                 self._overdue.add(task)
                 task.cancel()
 
+    def end_all(self) -> None:
+        """For a stop: bodies that are still on their way are not waited for; nothing of them has been acted on."""
+        for task in set(self._since) - self._overdue:
+            self._overdue.add(task)
+            task.cancel()
+
     def _arm(self) -> None:
         self._armed = True
         asyncio.get_running_loop().call_later(self._limit_s / 2, self._again)

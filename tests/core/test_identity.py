@@ -97,6 +97,7 @@ class Given:
 
     fingerprint: bytes
     place: Place
+    effect: bytes = b""
 
 
 A, B = b"a" * 32, b"b" * 32
@@ -183,12 +184,27 @@ places = st.builds(
 )
 
 
-@given(st.lists(st.builds(Given, st.sampled_from([A, B]), places), max_size=5), places, st.sampled_from(list(Scope)))
+@given(
+    st.lists(st.builds(Given, st.sampled_from([A, B]), places, st.sampled_from([b"1", b"2", b"3"])), max_size=5),
+    places,
+    st.sampled_from(list(Scope)),
+)
 def test_p2_3_the_scope_rule_as_the_paragraph_words_it(bounds, place, scope):
     """2.3: the sentences themselves, against every mix of records."""
 
     def differ(one, other):
         return None not in (one, other) and one != other
+
+    def met(effect):
+        # "one that this attempt has met at another step is not met again here"
+        return any(
+            b.effect == effect
+            and b.fingerprint == A
+            and b.place.turn == place.turn
+            and b.place.attempt == place.attempt is not None
+            and differ(b.place.step, place.step)
+            for b in bounds
+        )
 
     same, reused, repeats = [], [], []
     for bound in bounds:
@@ -199,14 +215,18 @@ def test_p2_3_the_scope_rule_as_the_paragraph_words_it(bounds, place, scope):
             # steps, that differ"
             if scope is not AUTO or not (turns or steps):
                 reused.append(bound)
-        elif scope is AUTO and (turns or (steps and not differ(bound.place.attempt, place.attempt))):
+        elif (scope is AUTO and (turns or (steps and not differ(bound.place.attempt, place.attempt)))) or (
+            scope is AUTO and differ(bound.place.attempt, place.attempt) and met(bound.effect)
+        ):
             repeats.append(bound)
         else:
             same.append(bound)
     found = identity.match(bounds, A, place, scope)
     if same:
         assert isinstance(found, Same)
-        assert found.bound is same[-1]
+        here = [b for b in same if place.step is not None and b.place.step == place.step]
+        later = place.step is not None and all(differ(b.place.attempt, place.attempt) for b in same)
+        assert found.bound is (here[-1] if here else same[0] if later else same[-1])
     elif reused:
         assert isinstance(found, Reused)
     elif repeats:

@@ -133,7 +133,7 @@ class Model:
         self.slot, self.place = slot, place
         same, other, repeats = self.under_id(ask, slot, place)
         if same:
-            return self.known(same[-1].work)
+            return self.known(self.likeliest(same, place).work)
         if other:
             return "reused", None
         number, own = self.own(ask, attempt)
@@ -144,12 +144,31 @@ class Model:
         self.number = number
         return self.judge({n.work for n in repeats} | {w for w in self.works if w.id in kept}, None)
 
+    @staticmethod
+    def likeliest(same, place):
+        """2.3, 2.5: at this very step; else, in a later attempt, in the order in which they came; else the latest."""
+        here = [n for n in same if place.step is not None and n.place.step == place.step]
+        attempts = {n.place.attempt for n in same} | {place.attempt}
+        others = None not in attempts and all(n.place.attempt != place.attempt for n in same)
+        if not here and place.step is not None and others:
+            return same[0]
+        return (here or same)[-1]
+
     def under_id(self, ask, slot, place):
         """2.3"""
 
         def differ(one, two):
             return None not in (one, two) and one != two
 
+        met = [
+            n.work
+            for n in self.named
+            if n.slot == slot
+            and n.work.sku == ask.sku
+            and n.place.turn == place.turn
+            and n.place.attempt == place.attempt is not None
+            and differ(n.place.step, place.step)
+        ]
         same, other, repeats = [], [], []
         for named in self.named if ask.call is not None else []:
             if named.slot != slot:
@@ -159,7 +178,9 @@ class Model:
             if named.work.sku != ask.sku:
                 if not (auto and (turns or steps)):
                     other.append(named)
-            elif auto and (turns or (steps and not differ(named.place.attempt, place.attempt))):
+            elif (auto and (turns or (steps and not differ(named.place.attempt, place.attempt)))) or (
+                auto and differ(named.place.attempt, place.attempt) and named.work in met
+            ):
                 repeats.append(named)
             else:
                 same.append(named)
@@ -275,7 +296,12 @@ class Model:
         ask, _, attempt = self.request
         within = ("turn", ask.turn) if ask.turn is not None else ("id", ask.call)
         mine = [n for n in self.named if n.slot == self.slot and n.work is work]
-        anew = not [n for n in mine if n in self.under_id(ask, self.slot, self.place)[0]]
+        anew = not [
+            n
+            for n in mine
+            if n in self.under_id(ask, self.slot, self.place)[0]
+            and (ask.scope is not Scope.AUTO or None in (ask.turn, ask.step) or n.place.attempt == attempt)
+        ]
         if ask.call is None or anew or any(n.place.turn == ask.turn for n in mine):
             taken = [n for n in self.numbers if n[0] == within and n[2] == ask.sku]
             here = {n[3] for n in taken if n[1] == attempt}

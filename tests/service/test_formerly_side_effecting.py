@@ -162,16 +162,22 @@ async def test_p4_11_without_a_ledger_a_formerly_side_effecting_tool_is_not_aske
 
 
 @pytest.mark.parametrize("name", NAMED.values(), ids=NAMED)
-@pytest.mark.parametrize("tool", ["get_menu", "create_order"])
-async def test_p4_11_without_a_ledger_what_never_was_or_is_no_longer_protected_goes_through(
-    world, turn_read_only, tool, name
-):
-    """3.6, 4.11: a read-only tool, and one whose protection ended a moment ago."""
-    if tool == "create_order":
-        turn_read_only(world, tool, protected_ms=-1)
+async def test_p4_11_without_a_ledger_what_never_was_side_effecting_goes_through(world, name):
+    """3.6, 4.11: a read-only tool."""
     world.decider._ledger = Away()
-    answer = await world.call(**name, tool=tool)
+    answer = await world.call(**name, tool="get_menu")
     assert (answer.decision, answer.recorded, world.merchant.hits) == ("proceed", False, 1)
+
+
+async def test_p3_6_a_tool_that_was_side_effecting_is_looked_up_whatever_a_host_thinks_the_time_is(
+    world, seen, turn_read_only
+):
+    """3.6, 4.6, 4.13: what is unknown never expires, and a clock that is a month ahead makes no second order."""
+    world.merchant.behave = lambda _: seen["timed_out"]
+    await world.call(tool_call_id="n1")
+    turn_read_only(world, "create_order", protected_ms=-1)
+    assert (await world.call(tool_call_id="n1")).status == "indeterminate"
+    assert world.merchant.hits == 1
 
 
 async def test_p4_11_without_a_ledger_a_call_that_names_nothing_was_never_recorded_and_goes_through(

@@ -651,3 +651,34 @@ async def test_p2_5_an_id_that_cannot_be_bound_any_more_is_refused_not_answered(
     assert full.value.code == "conversation_full"
     assert (await world.call(tool_call_id="i4")).decision == "replay"
     assert world.merchant.hits == 1
+
+
+async def test_p2_5_a_re_run_with_recurring_ids_replays_in_order_and_runs_what_is_new(world, retag):
+    """2.3, 2.4, 2.5: one id for every call, attempt by attempt and step by step; a wanted fourth is a fourth."""
+    retag(world, "create_order", on_repeat=OnRepeat.RUN)
+    call = {"tool_call_id": "call_1", "turn": "t1"}
+    first = [body(await world.call(**call, step=s, attempt=1))["result"] for s in (1, 2, 3)]
+    again = [body(await world.call(**call, step=s, attempt=2)) for s in (1, 2, 3)]
+    assert [a["result"] for a in again] == first
+    assert {a["decision"] for a in again} == {"replay"}
+    fourth = body(await world.call(**call, step=4, attempt=2))
+    assert (fourth["decision"], world.merchant.hits) == ("proceed", 4)
+    assert body(await world.call(**call, step=4, attempt=2))["result"] == fourth["result"]
+
+
+async def test_p2_3_a_second_order_in_a_re_run_is_not_swallowed_by_the_first(world, retag):
+    """2.3: step 2 of attempt 2, after step 1 of it was answered with the first, is a repeat: with `run`, it runs."""
+    retag(world, "create_order", on_repeat=OnRepeat.RUN)
+    call = {"tool_call_id": "call_1", "turn": "t1"}
+    await world.call(**call, step=1, attempt=1)
+    assert (await world.call(**call, step=1, attempt=2)).decision == "replay"
+    assert (await world.call(**call, step=2, attempt=2)).decision == "proceed"
+    assert world.merchant.hits == 2
+
+
+async def test_p2_5_a_re_run_that_reaches_a_call_at_another_step_still_finds_it(world):
+    """2.5: the steps of a re-run may shift."""
+    call = {"tool_call_id": "call_1", "turn": "t1"}
+    await world.call(**call, step=1, attempt=1)
+    shifted = await world.call(**call, step=2, attempt=2)
+    assert (shifted.decision, world.merchant.hits) == ("replay", 1)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gateway.core.identity import Kind, Place, Scope, read_arguments
-from gateway.core.record import Effect, Mode, Outcome, Status
+from gateway.core.record import Effect, Fault, Mode, Outcome, Status
 from gateway.service.recent_ids import MOST_KEPT, RecentIds
 from gateway.service.settled_answers import KEPT_FOR_S, LARGEST, MOST_BYTES, SettledAnswers, key_of
 
@@ -90,3 +90,48 @@ def test_p9_4_the_ids_remembered_are_bounded():
     assert recent.known((MOST_KEPT).to_bytes(16, "big"))
     assert not recent.known((0).to_bytes(16, "big"))
     assert not recent.known(None)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"company": "other"},
+        {"conversation": "other"},
+        {"tool_call_id": "other"},
+        {"tool": "other"},
+        {"scope": Scope.TURN},
+        {"place": Place("t2", 1, 1)},
+        {"place": Place("t1", 2, 1)},
+        {"place": Place("t1", 1, 2)},
+        {"arguments": read_arguments({"a": 2})},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_p9_1_an_answer_is_kept_for_that_very_request_and_no_other(changed):
+    """9.1, 2.1, 2.3: above all not for another company's, whatever else is the same."""
+    asked = {
+        "company": "acme",
+        "conversation": "c",
+        "tool_call_id": "x",
+        "place": PLACE,
+        "scope": Scope.AUTO,
+        "tool": "place_order",
+        "arguments": read_arguments({"a": 1}),
+    }
+    answers = SettledAnswers(Clock())
+    answers.put(key_of(**asked), EFFECT, 0)
+    assert answers.get(key_of(**asked)) is not None
+    assert answers.get(key_of(**{**asked, **changed})) is None
+
+
+def test_p9_4_what_a_refusal_holds_is_counted_too():
+    """9.4: its details may be as large as any result."""
+    answers = SettledAnswers(Clock())
+    details = b'{"status":422,"body":"' + b"x" * 60_000 + b'"}'
+    refused = msgspec.structs.replace(
+        EFFECT, status=Status.FAILED, outcome=Outcome(Status.FAILED, fault=Fault("merchant_refused", "no", details))
+    )
+    for number in range(2 * MOST_BYTES // 60_000):
+        answers.put(key(f"x{number}"), refused, 0)
+    assert answers._bytes <= MOST_BYTES
+    assert len(answers._kept) < MOST_BYTES // 60_000 + 1
