@@ -194,3 +194,23 @@ async def _refused(process: GatewayProcess) -> bool:
     writer.close()
     await asyncio.gather(writer.wait_closed(), return_exceptions=True)
     return False
+
+
+async def test_k8_01_an_upload_that_never_ends_does_not_hold_up_a_stop(
+    redis_process: RedisProcess, start_gateway: Callable[..., GatewayProcess]
+) -> None:
+    """K8-01, 9.4: nothing of it was acted on, so it is refused in a problem, without a trace, long before the grace."""
+    process = start_gateway(redis_process.url)
+    reader, writer = await asyncio.open_connection("127.0.0.1", process.port)
+    writer.write(
+        b"POST /v1/calls HTTP/1.1\r\nhost: x\r\nauthorization: Bearer dev\r\n"
+        b"content-type: application/json\r\ncontent-length: 100\r\n\r\n" + b'{"company":'
+    )
+    await writer.drain()
+    await asyncio.sleep(0)
+    process.signal(signal.SIGTERM)
+    answer = await reader.read()
+    writer.close()
+    assert await asyncio.to_thread(process.exit_status) == 0
+    assert b"application/problem+json" in answer
+    assert not any("Traceback" in line or "Exception in ASGI" in line for line in process.said)
