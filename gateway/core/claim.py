@@ -101,11 +101,13 @@ def _reused(view: View, request: Claim, effect_id: bytes) -> Step:
     named = tuple(f"/arguments/{_pointed(name)}" for name in fields)
     if effect.target != request.target:
         named = ("/tool", *named)
+    placed = request.place.turn is not None and request.place.step is not None
+    cure = "send a fresh id" if placed else "send a fresh id, or state turn and step if your runtime's ids recur"
+    where = "at this very turn and step" if placed else "in this conversation"
     return Step(
         Refused(
             "tool_call_id_reused",
-            "this tool_call_id was given to another call in this conversation; send a fresh id, "
-            "or state turn and step if your runtime's ids recur",
+            f"this tool_call_id was given to another call {where}; {cure}",
             named or ("/arguments",),
         )
     )
