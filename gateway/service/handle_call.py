@@ -22,9 +22,9 @@ from gateway.core.ports import Clock, Ledger, Randomness
 from gateway.core.record import Effect, Fault, Mode
 from gateway.core.requests import Claim, OnRepeat, Terms
 from gateway.core.rights import Right, may
-from gateway.core.strict_json import Json, JsonRefused
 from gateway.service import answers, refusing
 from gateway.service.answers import Asked
+from gateway.service.call_request import CallRequest, arguments_of, check_scope
 from gateway.service.deciding import Decider
 from gateway.service.id_hints import IdHints
 from gateway.service.reading import Reading
@@ -39,20 +39,6 @@ from gateway.service.settled_answers import Key, SettledAnswers, key_of
 from gateway.service.waiting import Waiting
 
 DEFAULT_TIMEOUT_S: Final = 10.0
-
-
-class CallRequest(msgspec.Struct, frozen=True):
-    """A `POST /v1/calls`, its fields checked; `arguments` as they came (2.9)."""
-
-    company: str
-    conversation: str
-    tool: str
-    arguments: Json
-    tool_call_id: str | None = None
-    turn: str | None = None
-    step: int | None = None
-    attempt: int | None = None
-    call_id_scope: Scope | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +92,10 @@ class HandleCall:
 
     async def _answer(self, request: CallRequest, trace: Trace) -> Answer:
         company = self._registry.company(request.company)
-        arguments = _read_arguments(request)
+        arguments = arguments_of(request)
         place = Place(request.turn, request.step, request.attempt)
         scope = request.call_id_scope or company.call_id_scope
-        _check_scope(request, scope)
+        check_scope(request, scope)
         key = key_of(company.name, request.conversation, request.tool_call_id, place, scope, request.tool, arguments)
         kept = self._settled.get(key)
         if kept is not None:
@@ -280,25 +266,3 @@ class HandleCall:
             await self._ledger.append(conversation, [Event("effect.denied", None, data)], claim.terms.retention_ms)
         except LedgerUnavailable:
             return  # the refusal stands; only its line in the log is lost
-
-
-def _check_scope(request: CallRequest, scope: Scope) -> None:
-    """2.3: a scope that names turn or step cannot do without them, wherever it was set."""
-    named = {Scope.TURN: ("turn",), Scope.STEP: ("turn", "step")}.get(scope, ())
-    missing = [name for name in named if getattr(request, name) is None]
-    if missing and request.tool_call_id is not None:
-        raise Malformed(
-            f"call_id_scope {scope} needs {' and '.join(missing)}",
-            details={
-                "fields": [{"field": f"/{name}", "problem": f"needed by call_id_scope {scope}"} for name in missing]
-            },
-        )
-
-
-def _read_arguments(request: CallRequest) -> Arguments:
-    try:
-        return identity.read_arguments(request.arguments)
-    except JsonRefused as refused:
-        raise Malformed(
-            f"arguments: {refused}", details={"fields": [{"field": "/arguments", "problem": str(refused)}]}
-        ) from None

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gateway.core.identity import MAX_ID_BYTES, Scope, check_id
 from gateway.core.strict_json import MAX_DEPTH, Json
-from gateway.service.handle_call import CallRequest
+from gateway.service.call_request import CallRequest
 from gateway.web.field_problems import FieldProblems
 
 MOST_COUNTED: Final = 1_000_000_000

@@ -10,7 +10,7 @@ from gateway.core.answer import Answer, answer_bytes
 from gateway.core.errors import CallInFlight, GatewayError
 from gateway.core.model import Principal
 from gateway.core.strict_json import Json
-from gateway.service.handle_call import CallRequest
+from gateway.service.call_request import CallRequest
 from gateway.service.sending import Trace
 from gateway.web.call_fields import read_call
 from gateway.web.fault_log import internal_fault

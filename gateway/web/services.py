@@ -10,7 +10,7 @@ from gateway.core.answer import Answer
 from gateway.core.findings import Finding
 from gateway.core.model import Company, Principal, SigningSecret, Tool
 from gateway.core.ports import Clock, Randomness
-from gateway.service.handle_call import CallRequest
+from gateway.service.call_request import CallRequest
 from gateway.service.sending import Trace
 from gateway.web.metrics import Metrics
 from gateway.web.stopping import Stopping

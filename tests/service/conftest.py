@@ -19,8 +19,9 @@ from gateway.core.answer import Answer
 from gateway.core.model import Company, Principal, Role, SigningSecret, Tool
 from gateway.core.outcome import Reason, Seen, SeenKind
 from gateway.core.ports import MerchantRequest
+from gateway.service.call_request import CallRequest
 from gateway.service.deciding import Decider
-from gateway.service.handle_call import CallLimits, CallRequest, HandleCall
+from gateway.service.handle_call import CallLimits, HandleCall
 from gateway.service.look_up import LookUp
 from gateway.service.reading import Reading
 from gateway.service.replay_notes import ReplayNotes

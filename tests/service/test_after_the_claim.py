@@ -12,7 +12,7 @@ from gateway.core.errors import CallInFlight, InternalFault, LedgerUnavailable, 
 from gateway.core.model import Principal, Role
 from gateway.core.outcome import Reason, Seen, SeenKind
 from gateway.core.record import Mode
-from gateway.service.handle_call import CallRequest
+from gateway.service.call_request import CallRequest
 from gateway.service.sending import Trace
 from gateway.web.calls import Calls
 from gateway.web.metrics import Metrics

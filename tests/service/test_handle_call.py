@@ -24,7 +24,7 @@ from gateway.core.identity import Scope
 from gateway.core.model import Company, Principal, Role
 from gateway.core.record import Mode
 from gateway.core.requests import OnRepeat
-from gateway.service.handle_call import CallRequest
+from gateway.service.call_request import CallRequest
 from gateway.service.sending import Trace
 from gateway.web.call_fields import read_call
 

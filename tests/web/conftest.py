@@ -18,7 +18,7 @@ from gateway.core.conversation import Event
 from gateway.core.model import Principal, Role
 from gateway.core.rights import Right, may
 from gateway.core.strict_json import JsonRefused
-from gateway.service.handle_call import CallRequest
+from gateway.service.call_request import CallRequest
 from gateway.service.manage_company import ManageCompany
 from gateway.service.register_tool import RegisterTool
 from gateway.service.registry import Registry
