@@ -1,0 +1,80 @@
+"""`python -m tests.faults`: many histories of faults over the real core and service, in virtual time.
+
+Exit code 0 if nothing broke and everything that can be reached was; 1 if not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+
+from tests.faults.many import Figures, many
+from tests.faults.run import run
+from tests.faults.story import report, told
+from tests.faults.themes import plan_of
+
+HISTORIES = 100_000
+TOLD = 3
+"""Failing seeds whose story is printed."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--histories", type=int, default=HISTORIES, metavar="N", help=f"default {HISTORIES:,}")
+    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first seed, default 0")
+    parser.add_argument("--seed", type=int, metavar="SEED", help="run one history and tell its story")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes, default one a core")
+    parser.add_argument("--json", action="store_true", help="figures as JSON")
+    chosen = parser.parse_args(arguments)
+    if chosen.seed is not None:
+        result = run(plan_of(chosen.seed), telling=True)
+        print(report(chosen.seed) if result.broken else told(result))
+        return 1 if result.broken else 0
+    figures = many(chosen.first, chosen.histories, _Progress(), workers=chosen.workers)
+    for seed, _, _ in figures.broken[:TOLD]:
+        print(report(seed), file=sys.stderr)
+    print(json.dumps(figures.as_json(), indent=1) if chosen.json else _text(figures))
+    whole = chosen.histories >= HISTORIES
+    missed = whole and (figures.missed_kinds or figures.missed_cells)
+    return 1 if figures.broken or missed or figures.unlisted_cells else 0
+
+
+class _Progress:
+    """A line every few seconds."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + 10
+
+    def __call__(self, figures: Figures) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + 10
+            rate = figures.histories / figures.seconds
+            print(f"{figures.histories:,} histories, {rate:,.0f}/s, {len(figures.broken)} broken", file=sys.stderr)
+
+
+def _text(figures: Figures) -> str:
+    said = figures.as_json()
+    lines = [
+        f"{figures.histories:,} histories in {figures.seconds:.0f} s, {said['histories_per_second']}/s",
+        "",
+        "faults and ways to ask:",
+        *(f"  {times:9,}  {kind}" for kind, times in said["faults"].items()),
+        "answers:",
+        *(f"  {times:9,}  {answer}" for answer, times in said["answers"].items()),
+        "not promised, so not held against the gateway:",
+        *(f"  {times:9,}  {why}" for why, times in said["excused"].items()),
+        "moves of the table in 4.1:",
+        *(f"  {times:9,}  {cell}" for cell, times in said["cells"].items()),
+        *(f"  unreachable  {cell}: {why}" for cell, why in said["cells_unreachable"].items()),
+        *(f"  NOT REACHED  {cell}" for cell in said["cells_missed"]),
+        *(f"  NOT IN THE TABLE OR CALLED UNREACHABLE  {' '.join(cell)}" for cell in figures.unlisted_cells),
+        *(f"  NEVER MET  {kind}" for kind in said["kinds_missed"]),
+        *(f"broken: seed {seed}, promise {promise}: {what}" for seed, promise, what in figures.broken),
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,311 @@
+"""What must hold at every write, every send and every answer of a history, whatever befell it.
+
+The watch knows the truth: the ledger's records, the merchant's books and what is still on its way to them. What was
+never promised (a claim that nobody waited for and a failover lost, an operator who was wrong) is excused by name and
+counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from gateway.core import identity
+from gateway.core.answer import Answer
+from gateway.core.conversation import Event, Writes
+from gateway.core.errors import GatewayError
+from gateway.core.outcome import Seen, SeenKind
+from gateway.core.record import Effect, Mode, Status
+from tests.faults import endings
+from tests.faults.merchant import Order
+from tests.faults.plan import COMPANY, How
+from tests.faults.replies import UNAVAILABLE, Meaning, Reply
+from tests.faults.shop import BY_NAME
+
+if TYPE_CHECKING:
+    from tests.faults.callers import Served
+    from tests.faults.gateways import Process
+    from tests.faults.run import World
+
+_NOT_SENT: Final = ("merchant_unreachable", "merchant_not_ready")
+_NOTHING_SENT: Final = ("ledger_unavailable", "tool_call_id_reused", "attempt_superseded", "malformed", "unknown_tool")
+_LOST: Final = "a claim that nobody waited for was lost by a failover"
+_WRONG: Final = "somebody was wrong about an unknown outcome"
+SLACK_MS: Final = 2
+
+
+class Watch:
+    """Everything that was seen in a history, and what of it must not be."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.broken: list[tuple[str, str]] = []
+        self.answers: Counter[str] = Counter()
+        self.excused: Counter[str] = Counter()
+        self.excuses: dict[str, str] = {}
+        """Keys for which at most once was not promised, and why."""
+        self.forgotten: set[str] = set()
+        """Keys of which a failover lost a write."""
+        self.ledger_jumped = False
+        self.latest_ms = 0
+        """What the ledger's clock showed when it jumped."""
+        self.said_by_hand: dict[str, str] = {}
+        self.started: Counter[str] = Counter()
+        self.senders: dict[str, set[int]] = {}
+        self.stirred: set[str] = set()
+        """Keys whose lease lapsed, or that somebody resolved: their worker may come too late."""
+        self.ever_unknown: set[str] = set()
+        self.resolved: set[str] = set()
+        self.conflicts: set[str] = set()
+        self.told_done: dict[str, Process] = {}
+        """Keys whose success a gateway saw, and which."""
+        self.said_failed: set[str] = set()
+
+    def broke(self, promise: str, what: str) -> None:
+        self.broken.append((promise, what))
+        self.world.say("BROKEN", f"{promise}: {what}")
+        self.world.loop.stopped = True
+
+    def excuse(self, key: str, why: str) -> None:
+        if self.excuses.setdefault(key, why) == why:
+            self.excused[why] += 1
+
+    # the ledger
+
+    def written(self, before: dict[bytes, Effect | None], writes: Writes, now_ms: int) -> None:
+        """A swap is applied: `before` is what stood."""
+        for event in writes.events:
+            said = ", ".join(f"{name} {value}" for name, value in event.data.items() if name != "seen")
+            self.world.say("ledger", f"{event.type} {(event.effect_id or b'').hex()[:8]}: {said}")
+            if event.effect_id is not None:
+                stood = before.get(event.effect_id)
+                becomes = writes.effects.get(event.effect_id)
+                judge = getattr(self, "_" + event.type.partition(".")[2], None)
+                if event.type.startswith("effect.") and judge is not None:
+                    judge(event.effect_id.hex(), stood, becomes, event, now_ms)
+
+    def forgot(self, lost: list[Writes]) -> None:
+        """A failover lost these. Claims are promised only where somebody waited for them (4.14)."""
+        for writes in lost:
+            self.forgotten.update(effect.hex() for effect in writes.effects)
+            for event in writes.events:
+                if event.type == "effect.executing" and event.effect_id is not None:
+                    self.started[event.effect_id.hex()] -= 1
+                    if not self.world.plan.waits:
+                        self.excuse(event.effect_id.hex(), _LOST)
+
+    def _proposed(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
+        if becomes is None or becomes.turn is None:
+            return
+        conversation = identity.conversation_digest(COMPANY, becomes.conversation)
+        seen = self.world.ledger.highest_attempt(conversation, becomes.turn)
+        if becomes.attempt < seen:
+            self.broke("2.6", f"attempt {becomes.attempt} starts {key[:8]} though attempt {seen} was seen")
+
+    def _executing(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
+        self.started[key] += 1
+        if becomes.mode is not Mode.AT_MOST_ONCE or key in self.excuses:
+            return
+        books = self.world.books
+        if stood is not None and stood.status not in (Status.ABSENT, Status.AWAITING_APPROVAL):
+            self.broke("4.6", f"{key[:8]} is claimed again though it is {stood.status}")
+        elif books.of(key) or books.pending(key):
+            self.broke("4.6", f"{key[:8]} is claimed again though it was sent before and may have been done")
+
+    def _succeeded(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
+        if key not in self.excuses and not self._happened(key, becomes.outcome.result, becomes.outcome.dropped):
+            self.broke("4.2", f"{key[:8]} is recorded as a success that did not happen: {becomes.outcome.result!r}")
+
+    def _failed(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
+        self._must_not_happen(key, "recorded as failed")
+
+    def _released(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
+        self._must_not_happen(key, "released")
+
+    def _must_not_happen(self, key: str, what: str) -> None:
+        books = self.world.books
+        if key not in self.excuses and (books.of(key) or books.pending(key)):
+            done = "was done" if books.of(key) else "is still on its way"
+            self.broke("5", f"{key[:8]} is {what}, but it {done}")
+
+    def _indeterminate(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
+        self.ever_unknown.add(key)
+        if event.data.get("reason") == "lease lapsed":
+            self.stirred.add(key)
+            # A clock that jumped back since the lapse was seen does not undo it.
+            if stood is not None and max(now_ms, self.latest_ms) < (stood.claimed_at or 0) + stood.lease_ms:
+                self.broke("4.5", f"{key[:8]} is taken for lost before its lease is over by the ledger's clock")
+
+    def _resolved(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
+        self.stirred.add(key)
+        self.resolved.add(key)
+        if stood is None or stood.status is not Status.INDETERMINATE:
+            self.broke("4.1", f"{key[:8]} is resolved though it is {stood and stood.status}")
+        books, said = self.world.books, event.data["outcome"]
+        if said == "succeeded":
+            if not self._happened(key, becomes.outcome.result, becomes.outcome.dropped):
+                self._wrong(key)
+        elif books.of(key) or books.pending(key):
+            self._wrong(key)
+
+    def _wrong(self, key: str) -> None:
+        if key in self.said_by_hand:
+            self.excuse(key, _WRONG)
+        else:
+            self.broke("5.4", f"{key[:8]} is resolved against what an honest merchant said")
+
+    def _conflict(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
+        self.conflicts.add(key)
+
+    # the merchant
+
+    def sending(self, process: Process, served: Served | None, key: str, deadline_s: float) -> None:
+        """A request is about to leave."""
+        effect = self.world.ledger.effect(bytes.fromhex(key))
+        self.world.say(process.name, f"sends {key[:8]}; the ledger has it as {effect and effect.status}")
+        assert served is not None, "nobody sends but for a request"
+        served.sends += 1
+        served.keys.add(key)
+        at_most_once = BY_NAME[served.ask.tool].mode is Mode.AT_MOST_ONCE
+        if at_most_once and served.sends > 1:
+            self.broke("4.6", f"{key[:8]} is sent twice under one claim")
+        senders = self.senders.setdefault(key, set())
+        senders.add(id(served))
+        if key in self.forgotten:
+            return
+        if len(senders) > self.started[key]:
+            self.broke("7.6", f"{key[:8]} is sent by somebody for whom no effect.executing was written")
+        if self.ledger_jumped or process.ever_slept or effect is None:
+            return
+        now_ms, ends = self.world.clock(), (effect.claimed_at or 0) + effect.lease_ms
+        if effect.status is Status.EXECUTING and now_ms + deadline_s * 1000 > ends + SLACK_MS:
+            self.broke("4.5", f"{key[:8]} is sent though its lease does not cover its deadline")
+        if effect.status is not Status.EXECUTING and at_most_once:
+            self.broke("4.5", f"{key[:8]} is sent though it is {effect.status}")
+
+    def booked(self, order: Order) -> None:
+        """The merchant did it: not after anybody was told that it would not happen."""
+        effect = self.world.ledger.effect(bytes.fromhex(order.key))
+        if order.key in self.excuses or order.key in self.forgotten:
+            return
+        status = None if effect is None else effect.status
+        if status in (None, Status.FAILED, Status.ABSENT, Status.DENIED) or order.key in self.said_failed:
+            self.broke("5", f"{order.key[:8]} is done though it was said not to be: {status}")
+
+    def saw(
+        self, process: Process, served: Served | None, key: str, seen: Seen, reply: Reply, order: Order | None
+    ) -> None:
+        """A gateway sees how an exchange ended."""
+        assert served is not None
+        meaning = reply.meaning
+        if seen.kind is SeenKind.TIMEOUT:
+            meaning = Meaning.UNKNOWN if seen.sent else Meaning.NOT_DONE
+        elif BY_NAME[served.ask.tool].unavailable_means_not_executed and seen.status in UNAVAILABLE:
+            meaning = Meaning.NOT_DONE
+        served.meanings.append(meaning)
+        if meaning is Meaning.DONE and order is not None:
+            self.told_done[key] = process
+        self.world.say(process.name, f"sees {seen.kind} {seen.status or ''}: {meaning}")
+
+    # the runtime
+
+    def answered(self, served: Served, answer: Any) -> None:
+        """A gateway answers, at this very moment."""
+        served.answered = True
+        if isinstance(answer, GatewayError):
+            self.answers[answer.code] += 1
+            self.world.say(f"gateway {served.gateway}", f"answers {served.ask.call}: {answer.code}")
+            self._problem(served, answer)
+        else:
+            self.answers[f"{answer.decision}/{answer.status}"] += 1
+            self.world.say(f"gateway {served.gateway}", f"answers {served.ask.call}: {_told(answer)}")
+            self._answer(served, answer)
+
+    def _problem(self, served: Served, problem: GatewayError) -> None:
+        code = problem.code
+        if code in _NOTHING_SENT and served.sends:
+            self.broke("8", f"{served.ask.call} is answered {code}, but it was sent")
+        if code in _NOT_SENT and set(served.meanings) != {Meaning.NOT_DONE}:
+            self.broke("5", f"{served.ask.call} is answered {code}, after {', '.join(served.meanings)}")
+        if code == "tool_call_id_reused" and not endings.given_twice(self.world.plan, served.ask):
+            self.broke("2.2", f"{served.ask.call} is refused as reused, and never was")
+        if code not in (*_NOT_SENT, *_NOTHING_SENT, "call_in_flight"):
+            self.broke("8", f"{served.ask.call} is answered {code}")
+        if served.meanings and code == "call_in_flight" and not served.keys & self.stirred:
+            self.broke("4.2", f"{served.ask.call} is answered {code}, after {', '.join(served.meanings)}")
+
+    def _answer(self, served: Served, answer: Answer) -> None:
+        key, status = answer.effect_id or "", answer.status
+        if answer.decision != "proceed" and served.sends:
+            self.broke("4.8", f"{served.ask.call} is answered {answer.decision}, but it was sent")
+        if answer.decision == "proceed" and not served.sends:
+            self.broke("4.2", f"{served.ask.call} is answered as done by itself, and never was sent")
+        if served.ask.how is How.MISUSED and answer.decision == "replay" and key in self.senders:
+            orders = self.world.books.of(key)
+            if any(order.sku != served.ask.sku for order in orders):
+                self.broke("2.2", f"{served.ask.call} is shown another call's outcome")
+        if key in self.excuses:
+            return
+        result = None if answer.result is None else bytes(answer.result)
+        if status == "succeeded":
+            dropped = answer.error is not None
+            if not self._happened(key, result, dropped):
+                self.broke("4.2", f"{served.ask.call} is told of a success that did not happen: {result!r}")
+            if any(o.sku != served.ask.sku or o.tool != served.ask.tool for o in self.world.books.of(key)):
+                self.broke("2.2", f"{served.ask.call} is shown another call's result")
+        if status == "failed":
+            self.said_failed.add(key)
+            self._must_not_happen(key, "answered as failed")
+        if answer.decision == "blocked" and answer.first is not None and answer.first["status"] == "succeeded":
+            first = answer.first["effect_id"]
+            shown = answer.first.get("result")
+            dropped = shown is None
+            if first not in self.excuses and not self._happened(first, None if dropped else bytes(shown), dropped):
+                self.broke("4.9", f"{served.ask.call} is shown a first that did not happen")
+        if key not in self.forgotten:
+            self._recorded(served, answer, key, result)
+            self._as_seen(served, answer, key)
+
+    def _recorded(self, served: Served, answer: Answer, key: str, result: bytes | None) -> None:
+        """4.2: what is answered as recorded is recorded by now."""
+        if not answer.recorded or answer.status not in ("succeeded", "failed"):
+            return
+        effect = self.world.ledger.effect(bytes.fromhex(key))
+        if effect is None or effect.status.value != answer.status or effect.outcome is None:
+            self.broke("4.2", f"{served.ask.call} is answered before its outcome is recorded")
+        elif effect.outcome.result != result and not effect.outcome.dropped:
+            self.broke("2.1", f"{served.ask.call} is told another result than is recorded")
+
+    def _as_seen(self, served: Served, answer: Answer, key: str) -> None:
+        """Section 5: the answer says what the merchant's last reply means."""
+        if not served.meanings or key in self.stirred:
+            return
+        last = served.meanings[-1]
+        expected = {
+            Meaning.DONE: ("succeeded",),
+            Meaning.REFUSED: ("failed",),
+            Meaning.UNKNOWN: ("indeterminate",),
+            Meaning.NOT_DONE: ("indeterminate",) if key in self.ever_unknown else (),
+        }[last]
+        if answer.status not in expected:
+            self.broke("5", f"{served.ask.call} is answered {answer.status}, but the merchant's reply means: {last}")
+
+    def _happened(self, key: str, result: bytes | None, dropped: bool) -> bool:
+        orders = self.world.books.of(key)
+        if dropped or result == b"null":
+            return bool(orders)
+        return any(result in (order.json, msgspec.json.encode(order.text.decode())) for order in orders)
+
+    def ended(self) -> None:
+        """Nothing is left to happen."""
+        if not self.broken:
+            endings.check(self.world, self)
+
+
+def _told(answer: Answer) -> str:
+    result = "" if answer.result is None else bytes(answer.result).decode()[:60]
+    code = "" if answer.error is None else answer.error["code"]
+    recorded = "" if answer.recorded else ", not recorded"
+    return f"{answer.decision}, {answer.status} {result}{code} ({(answer.effect_id or '')[:8]}{recorded})"

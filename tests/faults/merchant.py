@@ -1,0 +1,110 @@
+"""The merchant: its own orders, and what it honestly knows of a key. Nothing here trusts the gateway."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from tests.faults.replies import BUSY, GONE, Meaning, Reply, Way, Work
+
+
+@dataclass(frozen=True)
+class Order:
+    """One effect in the merchant's books."""
+
+    number: int
+    key: str
+    conversation: str
+    turn: str | None
+    tool_call_id: str | None
+    tool: str
+    sku: str
+
+    @property
+    def json(self) -> bytes:
+        return b'{"order": "O-%d", "sku": "%b"}' % (self.number, self.sku.encode())
+
+    @property
+    def text(self) -> bytes:
+        return b"order O-%d of %b" % (self.number, self.sku.encode())
+
+
+@dataclass
+class Books:
+    """Everything that the merchant ever did. `honours_keys`: tools whose requests are done once a key."""
+
+    honours_keys: frozenset[str]
+    orders: list[Order] = field(default_factory=list)
+    by_key: dict[str, list[Order]] = field(default_factory=dict)
+    voided: set[str] = field(default_factory=set)
+    kept: dict[str, tuple[Reply, Order | None]] = field(default_factory=dict)
+    """Under keys that are honoured: the final answer, given again to whoever comes with the key again."""
+    busy: set[str] = field(default_factory=set)
+    on_the_way: dict[str, int] = field(default_factory=dict)
+    """Requests that may yet become orders, by key."""
+    working: dict[str, int] = field(default_factory=dict)
+    """Those of them that have arrived."""
+
+    def begin(self, key: str, body: bytes, planned: Reply) -> Reply:
+        """What it is going to do with a request that arrived."""
+        if key in self.voided:
+            return GONE
+        if json.loads(body)["tool"] not in self.honours_keys:
+            return planned
+        if key in self.kept and planned.meaning in (Meaning.DONE, Meaning.REFUSED):
+            return self.kept[key][0]
+        if key in self.busy and planned.way is Way.REPLY:
+            return BUSY
+        self.busy.add(key)
+        return planned
+
+    def finish(self, key: str, body: bytes, reply: Reply) -> Order | None:
+        """Do the work, if it is one that is done; the order that the reply speaks of."""
+        said = json.loads(body)
+        honoured = said["tool"] in self.honours_keys
+        if reply is not BUSY:
+            self.busy.discard(key)
+        if key in self.voided:
+            return None
+        if honoured and key in self.kept:
+            return self.kept[key][1]
+        if reply.work is Work.NOT:
+            if honoured and reply.meaning is Meaning.REFUSED:
+                self.kept[key] = (reply, None)
+            return None
+        context = said["context"]
+        order = Order(
+            len(self.orders) + 1,
+            key,
+            context["conversation"],
+            context["turn"],
+            context["tool_call_id"],
+            said["tool"],
+            said["arguments"]["sku"],
+        )
+        self.orders.append(order)
+        self.by_key.setdefault(key, []).append(order)
+        if honoured:
+            plain = reply if reply.meaning is Meaning.DONE else Reply("order", Meaning.DONE, Work.DONE)
+            self.kept[key] = (plain, order)
+        return order
+
+    def of(self, key: str) -> list[Order]:
+        return self.by_key.get(key, [])
+
+    def pending(self, key: str) -> bool:
+        """Whether a request that is still on its way may yet become an order."""
+        return self.on_the_way.get(key, 0) > 0 and key not in self.kept and key not in self.voided
+
+    def void(self, key: str) -> None:
+        """Binding: the key will be refused, should it arrive later (5.4)."""
+        self.voided.add(key)
+
+
+def body_of(reply: Reply, order: Order | None) -> bytes:
+    """The bytes of a reply: the order where there is one to speak of."""
+    if reply.body is not None:
+        return reply.body
+    if order is None:
+        return b"{}"
+    return order.text if reply.content_type == "text/plain" else order.json

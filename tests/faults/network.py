@@ -1,0 +1,251 @@
+"""The two wires of a gateway, to the ledger and to the merchant: each write can be lost before it or after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.core.conversation import Event, View, Where, Writes
+from gateway.core.errors import LedgerUnavailable
+from gateway.core.outcome import Reason, Seen, SeenKind
+from gateway.core.ports import Line, LoggedEvent, MerchantRequest, Page, Swap
+from gateway.core.record import Effect
+from tests.faults.clock import wake
+from tests.faults.loop import NOBODY
+from tests.faults.merchant import Order, body_of
+from tests.faults.plan import Fault, On
+from tests.faults.replies import OK, REPLIES, UNAVAILABLE, Reply, Way, Work
+from tests.faults.shop import BY_NAME
+
+if TYPE_CHECKING:
+    from tests.faults.callers import Served
+    from tests.faults.gateways import Process
+    from tests.faults.run import World
+
+SERVED: Final[ContextVar[Served | None]] = ContextVar("served", default=None)
+"""The request that this coroutine serves, where it serves one."""
+GIVEN_UP_S: Final = 0.2
+"""How long a gateway waits for a reply of the ledger that does not come."""
+LATE_S: Final = 6.0
+
+
+def kind_of(writes: Writes) -> On:
+    """What a swap is for."""
+    types = [event.type for event in writes.events]
+    if "effect.executing" in types:
+        return On.CLAIM
+    return On.END if types and types != ["effect.proposed", "effect.awaiting_approval"] else On.BIND
+
+
+class LedgerWire:
+    """The `Ledger` port of one gateway. NOSCRIPT is answered below this port, by sending the script again."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def read(self, where: Where) -> View:
+        found: View = await self._ask(On.READ, lambda: self._world.ledger.read(where))
+        return found
+
+    async def swap(self, where: Where, view: View, writes: Writes) -> Swap:
+        kind = kind_of(writes)
+        fault = self._world.meets(kind)
+        waits = kind is On.CLAIM and self._world.plan.waits
+        if fault is not None and fault.kind == "too few replicas" and not waits:
+            fault = None
+        ledger = self._world.ledger
+        short = fault is not None and fault.kind == "too few replicas"
+
+        def write() -> Swap:
+            swap = ledger.swap(where, view, writes)
+            if waits and swap.applied:
+                if not short:
+                    ledger.acknowledged()
+                elif self._world.counts_replicas:
+                    # The seam of 4.14: the adapter counts what WAIT returned before it lets anybody send.
+                    raise LedgerUnavailable("too few replicas have it", may_have_run=True)
+            return swap
+
+        done: Swap = await self._ask(kind, write, fault, writes)
+        return done
+
+    async def append(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> None:
+        await self._ask(On.READ, lambda: self._world.ledger.append(conversation, events))
+
+    async def append_each(self, lines: Sequence[Line]) -> None:
+        if lines:
+            await self._ask(On.READ, lambda: self._world.ledger.append_each(lines))
+
+    async def events(self, conversation: bytes, after: int, limit: int) -> list[LoggedEvent]:
+        found: list[LoggedEvent] = await self._ask(
+            On.READ, lambda: self._world.ledger.events(conversation, after, limit)
+        )
+        return found
+
+    async def due(self, limit: int) -> list[Effect]:
+        found: list[Effect] = await self._ask(On.READ, lambda: self._world.ledger.due(limit))
+        return found
+
+    async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
+        found: Page = await self._ask(On.READ, lambda: self._world.ledger.unknown(company, cursor, limit))
+        return found
+
+    async def ready(self) -> None:
+        await self._ask(On.READ, lambda: None)
+
+    async def _ask(
+        self, kind: On, run: Callable[[], Any], fault: Fault | None = None, writes: Writes | None = None
+    ) -> Any:
+        world, loop = self._world, self._world.loop
+        if kind is On.READ:
+            fault = world.meets(kind)
+        name = "" if fault is None else fault.kind
+        there, back = world.distance(1), world.distance(2)
+        if writes is not None and name == "out of memory at settle" and fault is not None:
+            world.full_until = loop.now + fault.amount
+        if fault is not None:
+            world.inject(fault, SERVED.get())
+        heard = loop.create_future()
+        if world.ledger_down or name.endswith("not sent"):
+            loop.call_later(there, _fail, heard, False, context=NOBODY)
+        elif writes is not None and loop.now < world.full_until:
+            loop.call_later(there + back, _fail, heard, False, context=NOBODY)
+        elif name == "claim delivered after its withdrawal" and fault is not None:
+            loop.call_later(GIVEN_UP_S, _fail, heard, True, context=NOBODY)
+            loop.call_later(GIVEN_UP_S + fault.amount, self._deliver_late, run, context=NOBODY)
+        else:
+            loop.call_later(there, self._deliver, run, heard, back, fault, context=NOBODY)
+        return await heard
+
+    def _deliver(self, run: Callable[[], Any], heard: Any, back: float, fault: Fault | None) -> None:
+        world, loop = self._world, self._world.loop
+        if world.ledger_down:
+            loop.call_later(back, _fail, heard, True, context=NOBODY)
+            return
+        try:
+            answer = run()
+        except LedgerUnavailable as unavailable:
+            loop.call_later(back, _fail, heard, unavailable.may_have_run, context=NOBODY)
+            return
+        name = "" if fault is None else fault.kind
+        if name.endswith("lost"):
+            loop.call_later(GIVEN_UP_S, _fail, heard, True, context=NOBODY)
+            return
+        if fault is not None and name.endswith("slow"):
+            back += fault.amount
+        loop.call_later(back, self._reply, heard, answer, world.outages, context=NOBODY)
+
+    def _reply(self, heard: Any, answer: Any, outages: int) -> None:
+        if self._world.outages != outages:
+            _fail(heard, True)  # the connection went down under the reply
+        elif not heard.done():
+            heard.set_result(answer)
+
+    def _deliver_late(self, run: Callable[[], Any]) -> None:
+        if not self._world.ledger_down:
+            self._world.say("ledger", "a claim arrives that its sender gave up long ago")
+            try:
+                run()
+            except LedgerUnavailable:
+                return
+
+
+def _fail(heard: Any, may_have_run: bool) -> None:
+    if not heard.done():
+        heard.set_exception(LedgerUnavailable(may_have_run=may_have_run))
+
+
+class MerchantWire:
+    """The `Merchant` port of one gateway: the adapter, the network and the merchant's door in one."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._process = process
+
+    async def send(self, request: MerchantRequest, *, deadline_s: float) -> Seen:
+        world, loop = self._world, self._world.loop
+        key = dict(request.headers)["idempotency-key"]
+        served = SERVED.get()
+        fault = world.meets(On.SEND)
+        reply = OK if fault is None else _declared(served, REPLIES[fault.what])
+        if fault is not None:
+            world.inject(fault, served)
+        world.watch.sending(self._process, served, key, deadline_s)
+        if deadline_s <= 0:
+            return self._saw(served, key, Seen(SeenKind.TIMEOUT, Reason.TIMED_OUT, False), reply, None)
+        if reply.way is Way.NO_CONNECTION:
+            await self._process.clock.sleep(min(0.01, deadline_s))
+            world.say("merchant", f"cannot be reached for {key[:8]}: {reply.name}")
+            return self._saw(served, key, Seen(SeenKind.NOT_CONNECTED, Reason(reply.name), False), reply, None)
+        heard = loop.create_future()
+        timer = loop.call_later(deadline_s, wake, heard, context=NOBODY)
+        late = reply.work is Work.LATE
+        comes = reply.work is not Work.NOT
+        books = world.books
+        books.on_the_way[key] = books.on_the_way.get(key, 0) + comes
+        travel = world.distance(3) + (deadline_s + LATE_S * world.distance(4) * 100 if late else 0.0)
+        loop.call_later(travel, self._arrive, key, request.body, reply, heard, comes, context=NOBODY)
+        if late and reply.way is Way.RESET:
+            loop.call_later(0.02, _hear, heard, (reply, None), context=NOBODY)
+        try:
+            answer = await heard
+        finally:
+            timer.cancel()
+        if answer is None:
+            return self._saw(served, key, Seen(SeenKind.TIMEOUT, Reason.TIMED_OUT, True), reply, None)
+        return self._saw(served, key, _seen(*answer), *answer)
+
+    def _arrive(self, key: str, body: bytes, planned: Reply, heard: Any, comes: bool) -> None:
+        world = self._world
+        reply = world.books.begin(key, body, planned)
+        world.books.working[key] = world.books.working.get(key, 0) + 1
+        work = world.distance(5) + (1.2 if reply.slow else 0.0)
+        world.loop.call_later(work, self._finish, key, body, reply, heard, comes, context=NOBODY)
+
+    def _finish(self, key: str, body: bytes, reply: Reply, heard: Any, comes: bool) -> None:
+        world, before = self._world, len(self._world.books.orders)
+        order = world.books.finish(key, body, reply)
+        world.books.working[key] -= 1
+        world.books.on_the_way[key] -= comes
+        done = f"books order O-{order.number}" if len(world.books.orders) > before and order else "books nothing"
+        world.say("merchant", f"has {key[:8]}, {done}, answers: {reply.name}")
+        if len(world.books.orders) > before and order is not None:
+            world.watch.booked(order)
+        if reply.way is Way.SILENCE or (reply.work is Work.LATE and reply.way is Way.RESET):
+            return
+        world.loop.call_later(world.distance(6), _hear, heard, (reply, order), context=NOBODY)
+
+    def _saw(self, served: Served | None, key: str, seen: Seen, reply: Reply, order: Order | None) -> Seen:
+        self._world.watch.saw(self._process, served, key, seen, reply, order)
+        return seen
+
+
+def _declared(served: Served | None, reply: Reply) -> Reply:
+    """A merchant that declares what its 503 and 409 mean keeps to it (5.1)."""
+    declares = served is not None and BY_NAME[served.ask.tool].unavailable_means_not_executed
+    return reply._replace(work=Work.NOT) if declares and reply.status in UNAVAILABLE else reply
+
+
+def _hear(heard: Any, answer: tuple[Reply, Order | None]) -> None:
+    if not heard.done():
+        heard.set_result(answer)
+
+
+def _seen(reply: Reply, order: Order | None) -> Seen:
+    """What an adapter that does its job makes of it."""
+    if reply.way is Way.RESET:
+        return Seen(SeenKind.BROKEN, Reason.CONNECTION_LOST, True)
+    if reply.way is Way.TRUNCATED:
+        return Seen(SeenKind.BROKEN, Reason.REPLY_TRUNCATED, True, reply.status)
+    return Seen(
+        SeenKind.REPLY,
+        Reason.REPLIED,
+        True,
+        reply.status,
+        reply.content_type,
+        reply.charset,
+        reply.encoding,
+        body_of(reply, order),
+        reply.too_large,
+    )
