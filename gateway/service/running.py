@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gateway.core import decisions as d
 from gateway.core.answer import Answer
-from gateway.core.conversation import View
+from gateway.core.conversation import View, present
 from gateway.core.errors import CallInFlight, LedgerUnavailable, MerchantNotReady
 from gateway.core.model import Tool
 from gateway.core.outcome import OutcomeKind
@@ -115,7 +115,7 @@ class Running:
                 if claim.slot in after.slots:  # an id that is not bound to it may come to mean something else
                     self._answers.put(key, after, after.settled_at or 0)
                 return answers.of_effect(asked, after)
-            case d.Late(effect=Effect() as after) if after.outcome != outcome:
+            case d.Late(effect=Effect() as after) if after.outcome != outcome and present(after):
                 return _standing(asked, after)
         # Not recorded, or against what stands: what happened is still what happened.
         return answers.of_outcome(asked, effect, outcome)
@@ -125,7 +125,7 @@ class Running:
         request = Lose(effect.effect_id, claim.token, judged.reason, judged.excerpt, judged.status)
         decision = await self._end(request, effect, view)
         after = decision.effect if isinstance(decision, d.Late) else None
-        if after is None:
+        if after is None or not present(after):
             return answers.of_unknown(asked, effect)
         return _standing(asked, after)
 

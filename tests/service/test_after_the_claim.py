@@ -12,6 +12,7 @@ from gateway.core.errors import CallInFlight, InternalFault, LedgerUnavailable, 
 from gateway.core.model import Principal, Role
 from gateway.core.outcome import Reason, Seen, SeenKind
 from gateway.core.record import Mode
+from gateway.core.requests import Resolve
 from gateway.service.call_request import CallRequest
 from gateway.service.sending import Trace
 from gateway.web.calls import Calls
@@ -274,3 +275,35 @@ async def test_p4_11_an_outcome_survives_a_ledger_that_answers_nonsense_when_it_
     again = await world.call(tool_call_id="n1")
     assert (first.status, first.recorded, again.decision, again.status) == ("succeeded", False, "replay", "succeeded")
     assert world.merchant.hits == 1
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize(
+    ("answered", "status"), [(("reply", 400), "failed"), (("reset",), "indeterminate")], ids=["refused", "reset"]
+)
+async def test_p4_11_what_a_late_worker_saw_is_answered_where_an_operator_has_said_that_it_never_happened(
+    world, seen, retag, ledger_time, mode, answered, status
+):
+    """4.4, 4.11: its lease lapsed and the unknown outcome was resolved as absent while the merchant was at it. The mark
+    that this leaves is no outcome: shown as one, a refusal read "Done."."""
+    retag(world, "create_order", idempotency=mode)
+    how, *numbers = answered
+    go_on = asyncio.Event()
+
+    async def slow(_: Any) -> Seen:
+        await go_on.wait()
+        return seen[how](*numbers, body={"error": "no"}) if numbers else seen[how]
+
+    world.merchant.behave = slow
+    late = asyncio.ensure_future(world.call(tool_call_id="n1"))
+    await world.merchant.reached()
+    ledger_time.advance(20)
+    assert await world.sweep.once() == 1
+    (unknown,) = (await world.ledger.unknown("shop1", None, 10)).effects
+    await world.decider.end(Resolve(unknown.effect_id, None, "op", "not in our books", 86_400_000), unknown)
+    world.merchant.behave = lambda _: seen[how](*numbers, body={"error": "no"}) if numbers else seen[how]
+    go_on.set()
+    answer = await late
+    assert (answer.status, answer.recorded, answer.result) == (status, False, None)
+    assert answer.error is not None
+    assert "Done" not in answer.message
