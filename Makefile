@@ -1,6 +1,6 @@
 # Everything runs in .venv, which .ci/setup.sh makes and keeps in step with tests/requirements.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-full check lint bench replay accuracy lock clean
+.PHONY: help setup demo serve test test-full check lint bench faults replay accuracy lock clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2
@@ -34,6 +34,9 @@ lint: setup
 
 bench: setup ## Measure the gateway on this machine
 	@$(BIN)/python -m benchmarks.bench
+
+faults: setup ## 100,000 histories of faults in virtual time (ARGS="--seed N" tells one, ARGS=--guards)
+	@$(BIN)/python -m tests.faults $(ARGS)
 
 replay: setup ## Replay recorded calls: make replay DATA=calls.jsonl
 	@test -n "$(DATA)" || { echo "which calls? make replay DATA=calls.jsonl" >&2; exit 2; }

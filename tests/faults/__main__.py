@@ -10,6 +10,8 @@ import json
 import sys
 import time
 
+from tests.faults.guards import GUARDS, MOST_SEEDS, PLANNED, caught, seeds
+from tests.faults.guards_of_answers import GUARDS_OF_ANSWERS
 from tests.faults.many import Figures, many
 from tests.faults.run import run
 from tests.faults.story import report, told
@@ -26,12 +28,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first seed, default 0")
     parser.add_argument("--seed", type=int, metavar="SEED", help="run one history and tell its story")
     parser.add_argument("--workers", type=int, metavar="N", help="processes, default one a core")
+    parser.add_argument("--guards", action="store_true", help="take out one guard at a time; all have to be missed")
     parser.add_argument("--json", action="store_true", help="figures as JSON")
     chosen = parser.parse_args(arguments)
     if chosen.seed is not None:
         result = run(plan_of(chosen.seed), telling=True)
         print(report(chosen.seed) if result.broken else told(result))
         return 1 if result.broken else 0
+    if chosen.guards:
+        return _guards()
     figures = many(chosen.first, chosen.histories, _Progress(), workers=chosen.workers)
     for seed, _, _ in figures.broken[:TOLD]:
         print(report(seed), file=sys.stderr)
@@ -39,6 +44,19 @@ def main(arguments: list[str] | None = None) -> int:
     whole = chosen.histories >= HISTORIES
     missed = whole and (figures.missed_kinds or figures.missed_cells)
     return 1 if figures.broken or missed or figures.unlisted_cells else 0
+
+
+def _guards() -> int:
+    """How soon each missing guard is noticed; 1 if one is not."""
+    found = [(guard, caught(guard, seeds(MOST_SEEDS))) for guard in (*GUARDS, *GUARDS_OF_ANSWERS)]
+    for guard, how in found:
+        shown = f"after {how.histories:5,}: {how.broken[1]}" if how is not None else "NOT NOTICED"
+        print(f"  {guard.promise:5} {guard.name:45} {shown}")
+    for name, why in PLANNED.items():
+        print(f"  not built: {name}: {why}")
+    noticed = sum(how is not None for _, how in found)
+    print(f"{noticed} of {len(found)} missing guards noticed")
+    return 0 if noticed == len(found) else 1
 
 
 class _Progress:

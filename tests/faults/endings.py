@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from gateway.core.record import SETTLED, Effect, Status
 from tests.faults.plan import Ask, How, Plan
-from tests.faults.shop import BY_NAME, RETENTION_S
+from tests.faults.shop import BY_NAME, WINDOW_S
 
 if TYPE_CHECKING:
     from tests.faults.invariants import Watch
@@ -67,9 +68,8 @@ def _log_and_records(world: World, watch: Watch) -> None:
 
 def _has_ended(world: World, word: str) -> bool:
     """Whether the retention time may have ended a record that the log ends with this word."""
-    jumped = abs(world.clock.skew_ms) / 1000
     ends = {*(status.value for status in SETTLED), Status.AWAITING_APPROVAL.value}
-    return word in ends and world.loop.now + jumped > RETENTION_S
+    return word in ends and world.has_outlived_records
 
 
 def _indexes(world: World, watch: Watch) -> None:
@@ -94,6 +94,8 @@ def _once(world: World, watch: Watch) -> None:
     for order in world.books.orders:
         done[order.conversation, order.tool, order.sku].append(order.key)
     for group, keys in done.items():
+        if len(keys) > len(wanted[group]):
+            _excuse_late_repeats(world, watch, keys)
         if len(keys) > len(wanted[group]) and not any(key in watch.excuses for key in keys):
             watch.broke("4.9", f"{len(wanted[group])} of {group} wanted, {len(keys)} done")
     if any(key in watch.excuses for key in world.books.by_key):
@@ -109,6 +111,15 @@ def _once(world: World, watch: Watch) -> None:
     for intent, times in by_intent.items():
         if times > 1:
             watch.broke("4.9", f"{intent} was done {times} times")
+
+
+def _excuse_late_repeats(world: World, watch: Watch, keys: list[str]) -> None:
+    """4.9: what names no turn is a repeat only for as long as the window, by the ledger's clock."""
+    effects = [world.ledger.effect(bytes.fromhex(key)) for key in keys]
+    known = sorted((e for e in effects if e is not None and e.turn is None), key=lambda e: e.first_at or 0)
+    for first, second in itertools.pairwise(known):
+        if (second.first_at or 0) - (first.settled_at or first.claimed_at or 0) >= WINDOW_S * 1000:
+            watch.excuse(second.hex, "a repeat that names no turn was first heard after the window")
 
 
 def _wanted(world: World, watch: Watch) -> None:
@@ -144,14 +155,19 @@ def _unsent(world: World, watch: Watch) -> None:
 def _seen_successes(world: World, watch: Watch) -> None:
     """4.4, 4.11: a success that a living gateway has seen is recorded, or its conflict is."""
     for key, process in watch.told_done.items():
-        skipped = watch.forgotten | watch.resolved | watch.conflicts | set(watch.excuses)
-        if not process.alive or key in skipped or process is not world.processes[process.number]:
+        if (
+            not process.alive
+            or key in watch.forgotten | watch.conflicts
+            or process is not world.processes[process.number]
+        ):
             continue
         effect: Effect | None = world.ledger.effect(bytes.fromhex(key))
         if effect is None and _has_ended(world, Status.SUCCEEDED.value):
             continue
         if effect is None or effect.status is not Status.SUCCEEDED:
-            watch.broke("4.11", f"{key[:8]} was seen to succeed, but stands as {effect and effect.status}")
+            watch.broke(
+                "4.4", f"{key[:8]} was seen to succeed, but stands as {effect and effect.status}, and no conflict"
+            )
 
 
 def _answered(world: World, watch: Watch) -> None:

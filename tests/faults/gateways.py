@@ -40,7 +40,6 @@ class Process:
         self.number = number
         self.alive = True
         self.asleep_until = 0.0
-        self.ever_slept = False
         self.clock = GatewayClock(world.loop, 100.0 * (number + 1))
         self.serving: set[Served] = set()
         ledger: Any = LedgerWire(world)
@@ -123,7 +122,6 @@ class Process:
         if fault.kind == "gateway killed":
             self.end(fault.amount)
         else:
-            self.ever_slept = True
             self.asleep_until = loop.now + fault.amount
             loop.put_off(step, self.asleep_until)
         return False

@@ -33,6 +33,8 @@ _NOT_SENT: Final = ("merchant_unreachable", "merchant_not_ready")
 _NOTHING_SENT: Final = ("ledger_unavailable", "tool_call_id_reused", "attempt_superseded", "malformed", "unknown_tool")
 _LOST: Final = "a claim that nobody waited for was lost by a failover"
 _WRONG: Final = "somebody was wrong about an unknown outcome"
+_SHOWN: Final = ("succeeded", "failed", "denied", "indeterminate", "awaiting_approval")
+"""Statuses that an answer with something to show may have (section 1)."""
 SLACK_MS: Final = 2
 
 
@@ -56,11 +58,14 @@ class Watch:
         self.senders: dict[str, set[int]] = {}
         self.stirred: set[str] = set()
         """Keys whose lease lapsed, or that somebody resolved: their worker may come too late."""
-        self.ever_unknown: set[str] = set()
+        self.told_nothing: set[str] = set()
+        """Keys of which some exchange ended in an answer that means: unknown."""
         self.resolved: set[str] = set()
         self.conflicts: set[str] = set()
         self.told_done: dict[str, Process] = {}
         """Keys whose success a gateway saw, and which."""
+        self.bound: dict[tuple[str, str, str], str] = {}
+        """What an id was answered with."""
         self.said_failed: set[str] = set()
 
     def broke(self, promise: str, what: str) -> None:
@@ -106,6 +111,7 @@ class Watch:
 
     def _executing(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
         self.started[key] += 1
+        self.said_failed.discard(key)
         if becomes.mode is not Mode.AT_MOST_ONCE or key in self.excuses:
             return
         books = self.world.books
@@ -131,7 +137,6 @@ class Watch:
             self.broke("5", f"{key[:8]} is {what}, but it {done}")
 
     def _indeterminate(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
-        self.ever_unknown.add(key)
         if event.data.get("reason") == "lease lapsed":
             self.stirred.add(key)
             # A clock that jumped back since the lapse was seen does not undo it.
@@ -161,10 +166,10 @@ class Watch:
 
     # the merchant
 
-    def sending(self, process: Process, served: Served | None, key: str, deadline_s: float) -> None:
-        """A request is about to leave."""
+    def sending(self, process: Process, served: Served | None, key: str) -> None:
+        """A request is about to be sent, if the merchant can be reached."""
         effect = self.world.ledger.effect(bytes.fromhex(key))
-        self.world.say(process.name, f"sends {key[:8]}; the ledger has it as {effect and effect.status}")
+        self.world.say(process.name, f"sends {key[:8]}, which the ledger has as {effect and effect.status}")
         assert served is not None, "nobody sends but for a request"
         served.sends += 1
         served.keys.add(key)
@@ -173,14 +178,18 @@ class Watch:
             self.broke("4.6", f"{key[:8]} is sent twice under one claim")
         senders = self.senders.setdefault(key, set())
         senders.add(id(served))
-        if key in self.forgotten:
-            return
-        if len(senders) > self.started[key]:
+        if len(senders) > self.started[key] and key not in self.forgotten:
             self.broke("7.6", f"{key[:8]} is sent by somebody for whom no effect.executing was written")
-        if self.ledger_jumped or process.ever_slept or effect is None:
+
+    def leaving(self, process: Process, served: Served | None, key: str, left_s: float) -> None:
+        """A request leaves, and its exchange will end within `left_s`."""
+        effect = self.world.ledger.effect(bytes.fromhex(key))
+        assert served is not None
+        if self.ledger_jumped or key in self.forgotten or effect is None:
             return
+        at_most_once = effect.mode is Mode.AT_MOST_ONCE
         now_ms, ends = self.world.clock(), (effect.claimed_at or 0) + effect.lease_ms
-        if effect.status is Status.EXECUTING and now_ms + deadline_s * 1000 > ends + SLACK_MS:
+        if effect.status is Status.EXECUTING and now_ms + left_s * 1000 > ends + SLACK_MS:
             self.broke("4.5", f"{key[:8]} is sent though its lease does not cover its deadline")
         if effect.status is not Status.EXECUTING and at_most_once:
             self.broke("4.5", f"{key[:8]} is sent though it is {effect.status}")
@@ -205,6 +214,8 @@ class Watch:
         elif BY_NAME[served.ask.tool].unavailable_means_not_executed and seen.status in UNAVAILABLE:
             meaning = Meaning.NOT_DONE
         served.meanings.append(meaning)
+        if meaning is Meaning.UNKNOWN:
+            self.told_nothing.add(key)
         if meaning is Meaning.DONE and order is not None:
             self.told_done[key] = process
         self.world.say(process.name, f"sees {seen.kind} {seen.status or ''}: {meaning}")
@@ -233,7 +244,8 @@ class Watch:
             self.broke("2.2", f"{served.ask.call} is refused as reused, and never was")
         if code not in (*_NOT_SENT, *_NOTHING_SENT, "call_in_flight"):
             self.broke("8", f"{served.ask.call} is answered {code}")
-        if served.meanings and code == "call_in_flight" and not served.keys & self.stirred:
+        known = served.meanings and served.meanings[-1] is not Meaning.NOT_DONE
+        if known and code == "call_in_flight" and not served.keys & (self.stirred | self.forgotten):
             self.broke("4.2", f"{served.ask.call} is answered {code}, after {', '.join(served.meanings)}")
 
     def _answer(self, served: Served, answer: Answer) -> None:
@@ -246,6 +258,8 @@ class Watch:
             orders = self.world.books.of(key)
             if any(order.sku != served.ask.sku for order in orders):
                 self.broke("2.2", f"{served.ask.call} is shown another call's outcome")
+        if status not in _SHOWN:
+            self.broke("8", f"{served.ask.call} is answered {answer.decision}, {status}: {answer.message}")
         if key in self.excuses:
             return
         result = None if answer.result is None else bytes(answer.result)
@@ -255,7 +269,7 @@ class Watch:
                 self.broke("4.2", f"{served.ask.call} is told of a success that did not happen: {result!r}")
             if any(o.sku != served.ask.sku or o.tool != served.ask.tool for o in self.world.books.of(key)):
                 self.broke("2.2", f"{served.ask.call} is shown another call's result")
-        if status == "failed":
+        if status == "failed" and (answer.recorded or key not in self.resolved):
             self.said_failed.add(key)
             self._must_not_happen(key, "answered as failed")
         if answer.decision == "blocked" and answer.first is not None and answer.first["status"] == "succeeded":
@@ -265,8 +279,20 @@ class Watch:
             if first not in self.excuses and not self._happened(first, None if dropped else bytes(shown), dropped):
                 self.broke("4.9", f"{served.ask.call} is shown a first that did not happen")
         if key not in self.forgotten:
+            self._same_as_before(served, answer, key)
             self._recorded(served, answer, key, result)
             self._as_seen(served, answer, key)
+
+    def _same_as_before(self, served: Served, answer: Answer, key: str) -> None:
+        """2.1, 2.5: an id that was answered with an effect's outcome stays bound to it."""
+        ask = served.ask
+        places = {(a.turn, a.step, a.attempt) for a in self.world.plan.asks if a.call == ask.call}
+        if answer.decision not in ("proceed", "replay") or ask.call is None or len(places) > 1:
+            return
+        before = self.bound.setdefault((ask.conversation, ask.call, ask.sku), key)
+        undone = self.resolved | self.forgotten | set(self.excuses)
+        if before != key and before not in undone and not self.world.has_outlived_records:
+            self.broke("2.1", f"{ask.call} was {before[:8]} and now is {key[:8]}")
 
     def _recorded(self, served: Served, answer: Answer, key: str, result: bytes | None) -> None:
         """4.2: what is answered as recorded is recorded by now."""
@@ -283,11 +309,13 @@ class Watch:
         if not served.meanings or key in self.stirred:
             return
         last = served.meanings[-1]
+        if last is Meaning.NOT_DONE and self.started[key] > 1:
+            return  # released, and claimed by another before this one could say so
         expected = {
             Meaning.DONE: ("succeeded",),
             Meaning.REFUSED: ("failed",),
             Meaning.UNKNOWN: ("indeterminate",),
-            Meaning.NOT_DONE: ("indeterminate",) if key in self.ever_unknown else (),
+            Meaning.NOT_DONE: ("indeterminate",) if key in self.told_nothing else (),
         }[last]
         if answer.status not in expected:
             self.broke("5", f"{served.ask.call} is answered {answer.status}, but the merchant's reply means: {last}")

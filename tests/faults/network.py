@@ -28,6 +28,8 @@ SERVED: Final[ContextVar[Served | None]] = ContextVar("served", default=None)
 GIVEN_UP_S: Final = 0.2
 """How long a gateway waits for a reply of the ledger that does not come."""
 LATE_S: Final = 6.0
+LATEST_START: Final = 0.75
+"""The part of its deadline after which the adapter begins nothing any more, looked at once it is connected."""
 
 
 def kind_of(writes: Writes) -> On:
@@ -171,15 +173,21 @@ class MerchantWire:
         reply = OK if fault is None else _declared(served, REPLIES[fault.what])
         if fault is not None:
             world.inject(fault, served)
-        world.watch.sending(self._process, served, key, deadline_s)
+        world.watch.sending(self._process, served, key)
         if deadline_s <= 0:
             return self._saw(served, key, Seen(SeenKind.TIMEOUT, Reason.TIMED_OUT, False), reply, None)
+        latest_start = loop.now + deadline_s * LATEST_START
+        await self._process.clock.sleep(min(world.distance(9), deadline_s))
+        if loop.now > latest_start and world.begins_in_time:
+            seen = Seen(SeenKind.NOT_CONNECTED, Reason.TOO_LATE, False)
+            return self._saw(served, key, seen, REPLIES[Reason.TOO_LATE], None)
         if reply.way is Way.NO_CONNECTION:
-            await self._process.clock.sleep(min(0.01, deadline_s))
             world.say("merchant", f"cannot be reached for {key[:8]}: {reply.name}")
             return self._saw(served, key, Seen(SeenKind.NOT_CONNECTED, Reason(reply.name), False), reply, None)
         heard = loop.create_future()
-        timer = loop.call_later(deadline_s, wake, heard, context=NOBODY)
+        left_s = latest_start + deadline_s * (1 - LATEST_START) - loop.now
+        world.watch.leaving(self._process, served, key, left_s)
+        timer = loop.call_later(max(0.0, left_s), wake, heard, context=NOBODY)
         late = reply.work is Work.LATE
         comes = reply.work is not Work.NOT
         books = world.books

@@ -99,6 +99,9 @@ class Plan:
         durability = "claims wait for replicas" if self.waits else "nobody waits for replicas"
         return [
             f"seed {self.seed} ({self.theme}), {self.gateways} gateways, {durability}",
-            *(f"  ask   {ask.at:9.3f}s gateway {ask.gateway}: {ask} ({ask.how}; for {ask.intent})" for ask in self.asks),
+            *(
+                f"  ask   {ask.at:9.3f}s gateway {ask.gateway}: {ask} ({ask.how}; for {ask.intent})"
+                for ask in self.asks
+            ),
             *(f"  fault {fault}" for fault in self.faults),
         ]

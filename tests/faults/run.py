@@ -18,7 +18,7 @@ from tests.faults.loop import NOBODY, Loop, TooLong, running
 from tests.faults.merchant import Books
 from tests.faults.plan import Fault, On, Plan
 from tests.faults.resolvers import resolver
-from tests.faults.shop import HONOURS_KEYS, LEASE_MS
+from tests.faults.shop import HONOURS_KEYS, LEASE_MS, RETENTION_S
 
 SWEEP_S = 2.0
 HOURS_S = 4 * 3_600.0
@@ -49,6 +49,7 @@ class World:
         self.touched: set[tuple[str, str, str] | None] = set()
         """Groups of calls that a fault has met; None: all of them."""
         self.counts_replicas = True
+        self.begins_in_time = True
         self.outages = 0
         self.full_until = 0.0
         self.served: list[Served] = []
@@ -62,7 +63,9 @@ class World:
         self._met: Counter[On] = Counter()
         self._steps: Counter[int] = Counter()
         self._down_until = 0.0
-        self._waiting = {(fault.on, int(fault.at)): fault for fault in plan.faults if fault.on not in (On.TIME, On.STEP)}
+        self._waiting = {
+            (fault.on, int(fault.at)): fault for fault in plan.faults if fault.on not in (On.TIME, On.STEP)
+        }
         self._at_step = {(f.gateway, int(f.at)): f for f in plan.faults if f.on is On.STEP}
         self.processes = [Process(self, number) for number in range(plan.gateways)]
 
@@ -99,6 +102,11 @@ class World:
     def ledger_down(self) -> bool:
         return self.loop.now < self._down_until
 
+    @property
+    def has_outlived_records(self) -> bool:
+        """Whether the retention time may have ended a record by now (4.13)."""
+        return self.loop.now + abs(self.clock.skew_ms) / 1000 > RETENTION_S
+
     def start(self, number: int) -> None:
         """A new process in the place of one that ended."""
         if not self.processes[number].alive:
@@ -109,8 +117,9 @@ class World:
         alive = [p for p in self.processes if p.alive]
         if not alive:
             self.start(0)
-            return self.processes[0]
-        return alive[number % len(alive)]
+            alive = [self.processes[0]]
+        awake = [p for p in alive if p.asleep_until <= self.loop.now] or alive
+        return awake[number % len(awake)]
 
     # what befalls it
 

@@ -66,13 +66,15 @@ def _again(rng: random.Random, first: Ask) -> list[Ask]:
 
 def _reissued(rng: random.Random, first: Ask) -> list[Ask]:
     """The model was told of a failure, or of nothing, and asks for the same again."""
-    first = replace(first, turn=first.turn or f"t_{first.call}", step=1, attempt=1, tool=rng.choice([t.name for t in HOLDS]))
-    wait = rng.choice((0.0, rng.uniform(0, 0.3), rng.uniform(0.3, 8), rng.uniform(8, 50)))
+    first = replace(first, tool=rng.choice([t.name for t in HOLDS]))
+    step = None
+    if first.turn is not None or rng.random() < 0.6:
+        first, step = replace(first, turn=first.turn or f"t_{first.call}", step=1, attempt=1), rng.choice((1, 2))
+    wait = rng.choice((0.0, rng.uniform(0, 0.3), rng.uniform(0.3, 8), rng.uniform(8, 40)))
     at = first.at + wait
-    step = rng.choice((1, 2))
     asks = [first, replace(first, at=at, call=f"{first.call}2", step=step, gateway=rng.randrange(3), how=How.REISSUED)]
     if rng.random() < 0.4:
-        asks.append(replace(asks[1], at=at + rng.uniform(1, 30), how=How.AGAIN))
+        asks.append(replace(asks[1], at=at + rng.choice((rng.uniform(1, 30), rng.uniform(61, 120))), how=How.AGAIN))
     return asks
 
 
@@ -103,7 +105,9 @@ def _second_cart(first: Ask) -> Ask:
 
 
 def _carts(rng: random.Random, first: Ask) -> list[Ask]:
-    first = replace(first, tool=rng.choice([t.name for t in RUNS]), turn=first.turn or f"t_{first.call}", step=1, attempt=1)
+    first = replace(
+        first, tool=rng.choice([t.name for t in RUNS]), turn=first.turn or f"t_{first.call}", step=1, attempt=1
+    )
     return [first, _second_cart(first)]
 
 
@@ -121,7 +125,9 @@ def _recycled(rng: random.Random, first: Ask) -> list[Ask]:
 
 
 def _recurring(rng: random.Random, first: Ask) -> list[Ask]:
-    first = replace(first, turn=first.turn or f"t_{first.call}", step=1, attempt=1, tool=rng.choice([t.name for t in HOLDS]))
+    first = replace(
+        first, turn=first.turn or f"t_{first.call}", step=1, attempt=1, tool=rng.choice([t.name for t in HOLDS])
+    )
     wait = rng.choice((rng.uniform(1, 50), rng.uniform(100, 400)))
     asks = [first, replace(first, at=first.at + wait, turn=f"{first.turn}+", how=How.RECURRING)]
     if rng.random() < 0.5:
@@ -221,7 +227,9 @@ def _answers(rng: random.Random, plan: Plan) -> Plan:
         faults.append(_fault(rng, "merchant asked about unknown outcomes", plan.gateways))
     asks = [replace(ask, gateway=ask.gateway % plan.gateways) for ask in story(rng, first)]
     if tool in {t.name for t in DECLARES_UNAVAILABLE} and rng.random() < 0.6:
-        faults[0] = replace(faults[0], kind="other status", what=rng.choice(("HTTP 409", "HTTP 503")) + " before the work")
+        faults[0] = replace(
+            faults[0], kind="other status", what=rng.choice(("HTTP 409", "HTTP 503")) + " before the work"
+        )
     return replace(plan, asks=tuple(asks), faults=tuple(faults))
 
 
@@ -259,11 +267,12 @@ def _late_workers(rng: random.Random, plan: Plan) -> Plan:
     length = again.at - first.at + rng.uniform(-0.3, 1.2)
     faults = [
         replace(reply, at=1.0),
-        Fault("gateway paused", On.STEP, float(rng.randint(4, 14)), 0, length),
+        Fault("gateway paused", On.STEP, float(rng.randint(2, 6)), 0, length),
         Fault("slow merchant", On.SEND, 2.0, 0, 0.0, "slow order"),
     ]
     if rng.random() < 0.7:
-        faults.append(Fault("operator resolves", On.TIME, rng.uniform(4, again.at), 1, 0.0, "absent"))
+        what = rng.choice(("absent", "absent", "failed"))
+        faults.append(Fault("operator resolves", On.TIME, rng.uniform(4, again.at), 1, 0.0, what))
     asks = (first, again, replace(again, at=again.at + 5))
     return replace(plan, asks=asks[:: rng.choice((1, 2))], faults=tuple(faults))
 
