@@ -19,12 +19,12 @@ from tests.faults.themes import plan_of
 
 HISTORIES = 100_000
 TOLD = 3
-"""Failing seeds whose story is printed."""
+"""Failing histories whose story is printed."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--histories", type=int, default=HISTORIES, metavar="N", help=f"default {HISTORIES:,}")
+    parser.add_argument("--histories", type=int, default=HISTORIES, metavar="N", help=f"seeds, default {HISTORIES:,}")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first seed, default 0")
     parser.add_argument("--seed", type=int, metavar="SEED", help="run one history and tell its story")
     parser.add_argument("--workers", type=int, metavar="N", help="processes, default one a core")
@@ -38,8 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.guards:
         return _guards()
     figures = many(chosen.first, chosen.histories, _Progress(), workers=chosen.workers)
-    for seed, _, _ in figures.broken[:TOLD]:
-        print(report(seed), file=sys.stderr)
+    for broken in [b for b in figures.broken if b.story][:TOLD]:
+        print(broken.story, file=sys.stderr)
     print(json.dumps(figures.as_json(), indent=1) if chosen.json else _text(figures))
     whole = chosen.histories >= HISTORIES
     missed = whole and (figures.missed_kinds or figures.missed_cells)
@@ -89,7 +89,7 @@ def _text(figures: Figures) -> str:
         *(f"  NOT REACHED  {cell}" for cell in said["cells_missed"]),
         *(f"  NOT IN THE TABLE OR CALLED UNREACHABLE  {' '.join(cell)}" for cell in figures.unlisted_cells),
         *(f"  NEVER MET  {kind}" for kind in said["kinds_missed"]),
-        *(f"broken: seed {seed}, promise {promise}: {what}" for seed, promise, what in figures.broken),
+        *(f"broken: {b.where}, promise {b.promise}: {b.what}" for b in figures.broken),
     ]
     return "\n".join(lines)
 

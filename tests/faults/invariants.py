@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from gateway.core import identity
-from gateway.core.answer import Answer
 from gateway.core.conversation import Event, Writes
 from gateway.core.errors import GatewayError
 from gateway.core.outcome import Seen, SeenKind
 from gateway.core.record import Effect, Mode, Status
-from tests.faults import endings
+from tests.faults import endings, judged
 from tests.faults.merchant import Order
-from tests.faults.plan import COMPANY, How
+from tests.faults.plan import COMPANY
 from tests.faults.replies import UNAVAILABLE, Meaning, Reply
 from tests.faults.shop import BY_NAME
 
@@ -29,12 +28,8 @@ if TYPE_CHECKING:
     from tests.faults.gateways import Process
     from tests.faults.run import World
 
-_NOT_SENT: Final = ("merchant_unreachable", "merchant_not_ready")
-_NOTHING_SENT: Final = ("ledger_unavailable", "tool_call_id_reused", "attempt_superseded", "malformed", "unknown_tool")
 _LOST: Final = "a claim that nobody waited for was lost by a failover"
 _WRONG: Final = "somebody was wrong about an unknown outcome"
-_SHOWN: Final = ("succeeded", "failed", "denied", "indeterminate", "awaiting_approval")
-"""Statuses that an answer with something to show may have (section 1)."""
 SLACK_MS: Final = 2
 
 
@@ -121,16 +116,16 @@ class Watch:
             self.broke("4.6", f"{key[:8]} is claimed again though it was sent before and may have been done")
 
     def _succeeded(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
-        if key not in self.excuses and not self._happened(key, becomes.outcome.result, becomes.outcome.dropped):
+        if key not in self.excuses and not self.happened(key, becomes.outcome.result, becomes.outcome.dropped):
             self.broke("4.2", f"{key[:8]} is recorded as a success that did not happen: {becomes.outcome.result!r}")
 
     def _failed(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
-        self._must_not_happen(key, "recorded as failed")
+        self.must_not_happen(key, "recorded as failed")
 
     def _released(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
-        self._must_not_happen(key, "released")
+        self.must_not_happen(key, "released")
 
-    def _must_not_happen(self, key: str, what: str) -> None:
+    def must_not_happen(self, key: str, what: str) -> None:
         books = self.world.books
         if key not in self.excuses and (books.of(key) or books.pending(key)):
             done = "was done" if books.of(key) else "is still on its way"
@@ -150,7 +145,7 @@ class Watch:
             self.broke("4.1", f"{key[:8]} is resolved though it is {stood and stood.status}")
         books, said = self.world.books, event.data["outcome"]
         if said == "succeeded":
-            if not self._happened(key, becomes.outcome.result, becomes.outcome.dropped):
+            if not self.happened(key, becomes.outcome.result, becomes.outcome.dropped):
                 self._wrong(key)
         elif books.of(key) or books.pending(key):
             self._wrong(key)
@@ -228,99 +223,13 @@ class Watch:
         if isinstance(answer, GatewayError):
             self.answers[answer.code] += 1
             self.world.say(f"gateway {served.gateway}", f"answers {served.ask.call}: {answer.code}")
-            self._problem(served, answer)
+            judged.problem(self, served, answer)
         else:
             self.answers[f"{answer.decision}/{answer.status}"] += 1
-            self.world.say(f"gateway {served.gateway}", f"answers {served.ask.call}: {_told(answer)}")
-            self._answer(served, answer)
+            self.world.say(f"gateway {served.gateway}", f"answers {served.ask.call}: {judged.told(answer)}")
+            judged.answer(self, served, answer)
 
-    def _problem(self, served: Served, problem: GatewayError) -> None:
-        code = problem.code
-        if code in _NOTHING_SENT and served.sends:
-            self.broke("8", f"{served.ask.call} is answered {code}, but it was sent")
-        if code in _NOT_SENT and set(served.meanings) != {Meaning.NOT_DONE}:
-            self.broke("5", f"{served.ask.call} is answered {code}, after {', '.join(served.meanings)}")
-        if code == "tool_call_id_reused" and not endings.given_twice(self.world.plan, served.ask):
-            self.broke("2.2", f"{served.ask.call} is refused as reused, and never was")
-        if code not in (*_NOT_SENT, *_NOTHING_SENT, "call_in_flight"):
-            self.broke("8", f"{served.ask.call} is answered {code}")
-        known = served.meanings and served.meanings[-1] is not Meaning.NOT_DONE
-        if known and code == "call_in_flight" and not served.keys & (self.stirred | self.forgotten):
-            self.broke("4.2", f"{served.ask.call} is answered {code}, after {', '.join(served.meanings)}")
-
-    def _answer(self, served: Served, answer: Answer) -> None:
-        key, status = answer.effect_id or "", answer.status
-        if answer.decision != "proceed" and served.sends:
-            self.broke("4.8", f"{served.ask.call} is answered {answer.decision}, but it was sent")
-        if answer.decision == "proceed" and not served.sends:
-            self.broke("4.2", f"{served.ask.call} is answered as done by itself, and never was sent")
-        if served.ask.how is How.MISUSED and answer.decision == "replay" and key in self.senders:
-            orders = self.world.books.of(key)
-            if any(order.sku != served.ask.sku for order in orders):
-                self.broke("2.2", f"{served.ask.call} is shown another call's outcome")
-        if status not in _SHOWN:
-            self.broke("8", f"{served.ask.call} is answered {answer.decision}, {status}: {answer.message}")
-        if key in self.excuses:
-            return
-        result = None if answer.result is None else bytes(answer.result)
-        if status == "succeeded":
-            dropped = answer.error is not None
-            if not self._happened(key, result, dropped):
-                self.broke("4.2", f"{served.ask.call} is told of a success that did not happen: {result!r}")
-            if any(o.sku != served.ask.sku or o.tool != served.ask.tool for o in self.world.books.of(key)):
-                self.broke("2.2", f"{served.ask.call} is shown another call's result")
-        if status == "failed" and (answer.recorded or key not in self.resolved):
-            self.said_failed.add(key)
-            self._must_not_happen(key, "answered as failed")
-        if answer.decision == "blocked" and answer.first is not None and answer.first["status"] == "succeeded":
-            first = answer.first["effect_id"]
-            shown = answer.first.get("result")
-            dropped = shown is None
-            if first not in self.excuses and not self._happened(first, None if dropped else bytes(shown), dropped):
-                self.broke("4.9", f"{served.ask.call} is shown a first that did not happen")
-        if key not in self.forgotten:
-            self._same_as_before(served, answer, key)
-            self._recorded(served, answer, key, result)
-            self._as_seen(served, answer, key)
-
-    def _same_as_before(self, served: Served, answer: Answer, key: str) -> None:
-        """2.1, 2.5: an id that was answered with an effect's outcome stays bound to it."""
-        ask = served.ask
-        places = {(a.turn, a.step, a.attempt) for a in self.world.plan.asks if a.call == ask.call}
-        if answer.decision not in ("proceed", "replay") or ask.call is None or len(places) > 1:
-            return
-        before = self.bound.setdefault((ask.conversation, ask.call, ask.sku), key)
-        undone = self.resolved | self.forgotten | set(self.excuses)
-        if before != key and before not in undone and not self.world.has_outlived_records:
-            self.broke("2.1", f"{ask.call} was {before[:8]} and now is {key[:8]}")
-
-    def _recorded(self, served: Served, answer: Answer, key: str, result: bytes | None) -> None:
-        """4.2: what is answered as recorded is recorded by now."""
-        if not answer.recorded or answer.status not in ("succeeded", "failed"):
-            return
-        effect = self.world.ledger.effect(bytes.fromhex(key))
-        if effect is None or effect.status.value != answer.status or effect.outcome is None:
-            self.broke("4.2", f"{served.ask.call} is answered before its outcome is recorded")
-        elif effect.outcome.result != result and not effect.outcome.dropped:
-            self.broke("2.1", f"{served.ask.call} is told another result than is recorded")
-
-    def _as_seen(self, served: Served, answer: Answer, key: str) -> None:
-        """Section 5: the answer says what the merchant's last reply means."""
-        if not served.meanings or key in self.stirred:
-            return
-        last = served.meanings[-1]
-        if last is Meaning.NOT_DONE and self.started[key] > 1:
-            return  # released, and claimed by another before this one could say so
-        expected = {
-            Meaning.DONE: ("succeeded",),
-            Meaning.REFUSED: ("failed",),
-            Meaning.UNKNOWN: ("indeterminate",),
-            Meaning.NOT_DONE: ("indeterminate",) if key in self.told_nothing else (),
-        }[last]
-        if answer.status not in expected:
-            self.broke("5", f"{served.ask.call} is answered {answer.status}, but the merchant's reply means: {last}")
-
-    def _happened(self, key: str, result: bytes | None, dropped: bool) -> bool:
+    def happened(self, key: str, result: bytes | None, dropped: bool) -> bool:
         orders = self.world.books.of(key)
         if dropped or result == b"null":
             return bool(orders)
@@ -330,10 +239,3 @@ class Watch:
         """Nothing is left to happen."""
         if not self.broken:
             endings.check(self.world, self)
-
-
-def _told(answer: Answer) -> str:
-    result = "" if answer.result is None else bytes(answer.result).decode()[:60]
-    code = "" if answer.error is None else answer.error["code"]
-    recorded = "" if answer.recorded else ", not recorded"
-    return f"{answer.decision}, {answer.status} {result}{code} ({(answer.effect_id or '')[:8]}{recorded})"

@@ -6,24 +6,39 @@ import multiprocessing
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tests.faults.coverage import CELLS, KINDS, UNREACHABLE, Cell, watched
-from tests.faults.run import run
+from tests.faults.every_step import every_step
+from tests.faults.run import Result, run
+from tests.faults.shop import TOOLS
+from tests.faults.story import report, told
 from tests.faults.themes import plan_of
 
 CHUNK: Final = 500
+TOLD: Final = 2
+"""Stories kept of a part: making them small takes time."""
+ENOUGH: Final = 20
+
+
+class Broken(NamedTuple):
+    """One history in which something broke."""
+
+    where: str
+    promise: str
+    what: str
+    story: str = ""
 
 
 @dataclass
 class Figures:
-    """Sums over histories. `broken`: seed, promise, what."""
+    """Sums over histories."""
 
     histories: int = 0
     seconds: float = 0.0
-    broken: list[tuple[int, str, str]] = field(default_factory=list)
+    broken: list[Broken] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
     excused: Counter[str] = field(default_factory=Counter)
@@ -58,7 +73,7 @@ class Figures:
             "histories": self.histories,
             "seconds": round(self.seconds, 1),
             "histories_per_second": round(self.histories / self.seconds) if self.seconds else None,
-            "broken": [{"seed": seed, "promise": promise, "what": what} for seed, promise, what in self.broken],
+            "broken": [{"where": b.where, "promise": b.promise, "what": b.what} for b in self.broken],
             "faults": dict(self.faults.most_common()),
             "answers": dict(self.answers.most_common()),
             "excused": dict(self.excused),
@@ -68,33 +83,52 @@ class Figures:
             "kinds_missed": self.missed_kinds,
         }
 
+    def take(self, result: Result, where: str, story: Callable[[], str]) -> None:
+        """Add one history."""
+        self.histories += 1
+        self.faults.update(result.faults)
+        self.answers.update(result.answers)
+        self.excused.update(result.excused)
+        if result.broken:
+            promise, what = result.broken[0]
+            self.broken.append(Broken(where, promise, what, story() if len(self.broken) < TOLD else ""))
 
-def some(seeds: range) -> Figures:
+
+def some(seeds: Iterable[int]) -> Figures:
     """Run these, here and now."""
     figures = Figures()
-    with watched() as cells:
+    with watched() as figures.cells:
         for seed in seeds:
-            result = run(plan_of(seed))
-            figures.histories += 1
-            figures.faults.update(result.faults)
-            figures.answers.update(result.answers)
-            figures.excused.update(result.excused)
-            figures.broken += [(seed, *result.broken[0])] if result.broken else []
-    figures.cells = cells
+            figures.take(run(plan_of(seed)), f"seed {seed}", lambda seed=seed: report(seed))  # type: ignore[misc]
     return figures
 
 
+def steps_of(tool: str) -> Figures:
+    """Every step of the short histories of this tool."""
+    figures = Figures()
+    with watched() as figures.cells:
+        for result in every_step((tool,)):
+            plan = result.plan
+            figures.take(result, plan.theme, lambda plan=plan: told(run(plan, telling=True)))  # type: ignore[misc]
+    return figures
+
+
+def _part(asked: str | range) -> Figures:
+    return steps_of(asked) if isinstance(asked, str) else some(asked)
+
+
 def many(first: int, number: int, say: Callable[[Figures], None], *, workers: int | None = None) -> Figures:
-    """Run `number` histories from `first` on in a pool of processes; `say` is told how far it is. Stops early once
-    enough of them broke."""
+    """Run `number` histories from the seed `first` on, and every step of every tool, in a pool of processes; `say` is
+    told how far it is. Stops early once enough of them broke."""
     figures, began = Figures(), time.monotonic()
     chunks = [range(at, min(at + CHUNK, first + number)) for at in range(first, first + number, CHUNK)]
+    asked: list[str | range] = [*(tool.name for tool in TOOLS), *chunks]
     with multiprocessing.get_context("spawn").Pool(workers or os.cpu_count()) as pool:
-        for part in pool.imap_unordered(some, chunks):
+        for part in pool.imap_unordered(_part, asked):
             figures.add(part)
             figures.seconds = time.monotonic() - began
             say(figures)
-            if len(figures.broken) >= 20:
+            if len(figures.broken) >= ENOUGH:
                 pool.terminate()
                 break
     figures.broken.sort()
