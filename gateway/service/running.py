@@ -96,9 +96,10 @@ class Running:
             decision = await self._end(
                 Release(effect.effect_id, claim.token, judged.reason, claim.terms.retention_ms), effect, view
             )
-            if not (isinstance(decision, d.Late) and decision.effect is not None):
+            stands = _ours(claim, effect, decision)
+            if stands is None:
                 raise not_sent(judged.code, judged.message, judged.retry_after_s)
-            return _standing(asked, decision.effect)
+            return _standing(asked, stands)
         return await self._unknown(claim, effect, view, asked, sent)
 
     def withdraw(self, claim: Claim) -> None:
@@ -115,8 +116,9 @@ class Running:
                 if claim.slot in after.slots:  # an id that is not bound to it may come to mean something else
                     self._answers.put(key, after, after.settled_at or 0)
                 return answers.of_effect(asked, after)
-            case d.Late(effect=Effect() as after) if after.outcome != outcome and present(after):
-                return _standing(asked, after)
+        stands = _ours(claim, effect, decision)
+        if stands is not None and stands.outcome != outcome:
+            return _standing(asked, stands)
         # Not recorded, or against what stands: what happened is still what happened.
         return answers.of_outcome(asked, effect, outcome)
 
@@ -124,10 +126,8 @@ class Running:
         judged = sent.judged
         request = Lose(effect.effect_id, claim.token, judged.reason, judged.excerpt, judged.status)
         decision = await self._end(request, effect, view)
-        after = decision.effect if isinstance(decision, d.Late) else None
-        if after is None or not present(after):
-            return answers.of_unknown(asked, effect)
-        return _standing(asked, after)
+        stands = _ours(claim, effect, decision)
+        return answers.of_unknown(asked, effect) if stands is None else _standing(asked, stands)
 
     async def _end(self, request: End, effect: Effect, view: View) -> d.Decision | None:
         """Write how it ended; None where the ledger could not be reached, and the worker goes on trying."""
@@ -177,6 +177,18 @@ class Running:
             except LedgerUnavailable:
                 await self._clock.sleep(pause)
                 pause = min(LONGEST_PAUSE_S, pause * 2)
+
+
+def _ours(claim: Claim, effect: Effect, decision: d.Decision | None) -> Effect | None:
+    """What stands where this worker came too late, if it is still an outcome of this call.
+
+    Resolved as absent it is a mark; released, or resolved so, its number may be another call's by now (2.4). Shown as
+    the outcome of this one, that would tell of two orders where there is one."""
+    if not isinstance(decision, d.Late) or decision.effect is None or not present(decision.effect):
+        return None
+    after = decision.effect
+    same = claim.token in after.tokens and after.first_at == effect.first_at
+    return after if same or claim.slot is None or claim.slot in after.slots else None
 
 
 def _standing(asked: Asked, effect: Effect) -> Answer:
