@@ -24,7 +24,7 @@ _MAY_LEAVE_UNSENT: Final = frozenset(
 
 def check(world: World, watch: Watch) -> None:
     """All of them, in the order in which they explain each other."""
-    for one in (_nothing_runs, _log_and_records, _indexes, _once, _wanted, _unsent, _seen_successes, _answered):
+    for one in (_nothing_runs, _log_and_records, _indexes, _once, _told, _wanted, _unsent, _seen_successes, _answered):
         one(world, watch)
         if watch.broken:
             return
@@ -111,6 +111,17 @@ def _once(world: World, watch: Watch) -> None:
     for intent, times in by_intent.items():
         if times > 1:
             watch.broke("4.9", f"{intent} was done {times} times")
+
+
+def _told(world: World, watch: Watch) -> None:
+    """4.2: whoever is told of a success has one: two that were wanted and said to be done are two."""
+    done = Counter((o.conversation, o.tool, o.sku) for o in world.books.orders)
+    unsure = {
+        (o.conversation, o.tool, o.sku) for o in world.books.orders if o.key in watch.forgotten | set(watch.excuses)
+    }
+    for group, intents in watch.told_of_success.items():
+        if len(intents) > done[group] and group not in unsure:
+            watch.broke("4.2", f"{len(intents)} of {group} are said to be done, and {done[group]} are")
 
 
 def _excuse_late_repeats(world: World, watch: Watch, keys: list[str]) -> None:

@@ -213,6 +213,10 @@ def _key_of_anything(
     return None if key is None else (*key[:-1], b"")
 
 
+def _whatever_stands(claim: Any, effect: Effect, decision: Any) -> Any:
+    return decision.effect if isinstance(decision, d.Late) else None
+
+
 def _blind(world: World) -> None:
     world.ledger.compares = False
 
@@ -241,7 +245,12 @@ GUARDS: Final = (
         "4.5",
         ((claiming, "lapse", _lapse_is_release), (repeats, "lapse", _lapse_is_release)),
     ),
-    Guard("lease on the ledger's clock", "4.5", ((Effect, "lapsed", _lapsed_by_wall_clock),)),
+    Guard(
+        "lease on the ledger's clock",
+        "4.5",
+        ((Effect, "lapsed", _lapsed_by_wall_clock),),
+        fits=lambda plan: any(fault.kind == "gateway clock jumps" for fault in plan.faults),
+    ),
     Guard("lease covers the deadline", "4.5", ((Running, "run", _whatever_the_lease),)),
     Guard("nothing is begun late", "4.5", world=_begun_late),
     Guard("fingerprint check", "2.2", ((identity, "match", _any_fingerprint),)),
@@ -270,6 +279,12 @@ GUARDS: Final = (
     Guard("one send a claim", "4.6", ((running, "_order", _tried_again),)),
     Guard("the key stays the same", "4.6", ((running, "_order", _another_key),)),
     Guard("the merchant honours keys", "4.6", world=_no_keys),
+    Guard(
+        "another call's outcome is not shown",
+        "4.3",
+        ((running, "_ours", _whatever_stands),),
+        fits=_theme("settled twice", "late workers"),
+    ),
     Guard("a late success counts", "4.4", ((settlement, "_settle", _late_is_nothing),), fits=_LATE),
     Guard("a conflict is kept", "4.4", ((settlement, "_conflict", _no_conflict),), fits=_LATE),
     Guard("what was unknown is not released", "4.1", ((settlement, "_release", _released_though_unknown),)),

@@ -61,6 +61,8 @@ class Watch:
         """Keys whose success a gateway saw, and which."""
         self.bound: dict[tuple[str, str, str], str] = {}
         """What an id was answered with."""
+        self.told_of_success: dict[tuple[str, str, str], set[str]] = {}
+        """What was wanted and is said to be done, by what is identical."""
         self.said_failed: set[str] = set()
 
     def broke(self, promise: str, what: str) -> None:

@@ -51,6 +51,8 @@ def answer(watch: Watch, served: Served, answer: Answer) -> None:
         return
     result = None if answer.result is None else bytes(answer.result)
     if status == "succeeded":
+        if answer.decision == "proceed":
+            watch.told_of_success.setdefault(served.ask.group, set()).add(served.ask.intent)
         dropped = answer.error is not None
         if not watch.happened(key, result, dropped):
             watch.broke("4.2", f"{served.ask.call} is told of a success that did not happen: {result!r}")

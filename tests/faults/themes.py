@@ -11,7 +11,7 @@ from typing import Final
 from tests.faults.plan import Ask, Fault, How, On, Plan
 from tests.faults.replies import FAULTS as REPLIED
 from tests.faults.shop import AT_MOST_ONCE, DECLARES_UNAVAILABLE, RETRIES, TOOLS
-from tests.faults.wishes import anew, once, reissued, rerun, twins, wishes
+from tests.faults.wishes import anew, carts, once, reissued, rerun, twins, wishes
 
 HOUR_MS: Final = 3_600_000
 DAY_S: Final = 86_400.0
@@ -141,9 +141,9 @@ def _late_workers(rng: random.Random, plan: Plan) -> Plan:
 def _settled_twice(rng: random.Random, plan: Plan) -> Plan:
     """The reply to a settle is lost, and the settle is sent again (4.3)."""
     first = Ask(0.1, 0, "c1", "call_0a", rng.choice(TOOLS).name, "S0", "t0", 1, 1, "wish 0")
-    reply = _fault(rng, rng.choice(("merchant refuses", "other success", "unreadable reply")), 1)
+    reply = _fault(rng, rng.choice(("merchant refuses", "other success", "unreadable reply", "not connected")), 1)
     lost = _fault(rng, rng.choice(("settle reply lost", "settle reply lost", "out of memory at settle")), 1)
-    asks = rng.choice((once, twins, anew))(rng, first)
+    asks = rng.choice((once, twins, anew, carts))(rng, first)
     asks = [replace(ask, gateway=ask.gateway % plan.gateways) for ask in asks]
     return replace(plan, asks=tuple(asks), faults=(replace(reply, at=1.0), replace(lost, at=1.0)))
 

@@ -89,7 +89,7 @@ def _second_cart(first: Ask) -> Ask:
     )
 
 
-def _carts(rng: random.Random, first: Ask) -> list[Ask]:
+def carts(rng: random.Random, first: Ask) -> list[Ask]:
     first = replace(
         first, tool=rng.choice([t.name for t in RUNS]), turn=first.turn or f"t_{first.call}", step=1, attempt=1
     )
@@ -139,7 +139,7 @@ STORIES: Final[dict[Callable[[random.Random, Ask], list[Ask]], float]] = {
     anew: 3,
     reissued: 3,
     rerun: 2.5,
-    _carts: 1,
+    carts: 1,
     _second: 1.5,
     _recycled: 1,
     _recurring: 1.2,
