@@ -6,7 +6,7 @@ import itertools
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from gateway.core.record import SETTLED, Effect, Status
+from gateway.core.record import SETTLED, Effect, Mode, Status
 from tests.faults.plan import Ask, How, Plan
 from tests.faults.shop import BY_NAME, WINDOW_S
 
@@ -116,9 +116,13 @@ def _once(world: World, watch: Watch) -> None:
 def _told(world: World, watch: Watch) -> None:
     """4.2: whoever is told of a success has one: two that were wanted and said to be done are two."""
     done = Counter((o.conversation, o.tool, o.sku) for o in world.books.orders)
-    unsure = {
-        (o.conversation, o.tool, o.sku) for o in world.books.orders if o.key in watch.forgotten | set(watch.excuses)
-    }
+    unsure = set()
+    for order in world.books.orders:
+        effect = world.ledger.effect(bytes.fromhex(order.key))
+        # 4.7: under safe_to_retry the first answers for a second that comes while it is unknown.
+        answers = effect is not None and effect.was_unknown and effect.mode is Mode.SAFE_TO_RETRY
+        if answers or order.key in watch.forgotten or order.key in watch.excuses:
+            unsure.add((order.conversation, order.tool, order.sku))
     for group, intents in watch.told_of_success.items():
         if len(intents) > done[group] and group not in unsure:
             watch.broke("4.2", f"{len(intents)} of {group} are said to be done, and {done[group]} are")
