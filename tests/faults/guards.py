@@ -33,10 +33,6 @@ KEEP_MS: Final = 86_400_000
 Change = tuple[Any, str, Any]
 
 
-def _nothing(world: World) -> None:
-    """Leaves the world as it is."""
-
-
 @dataclass(frozen=True)
 class Guard:
     """One guard. `changes`: what stands in its place; `world`: the same for what a simulated part guards."""
@@ -44,7 +40,7 @@ class Guard:
     name: str
     promise: str
     changes: tuple[Change, ...] = ()
-    world: Callable[[World], None] = _nothing
+    world: Callable[[World], object] = field(default=lambda world: None)
     fits: Callable[[Plan], bool] = field(default=lambda plan: True)
     """Whether a history is worth running: one that cannot meet the guard is passed over."""
 

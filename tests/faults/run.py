@@ -211,7 +211,7 @@ class World:
         self.living().spawn(sweep())
 
 
-def run(plan: Plan, *, telling: bool = False, change: Callable[[World], None] | None = None) -> Result:
+def run(plan: Plan, *, telling: bool = False, change: Callable[[World], object] | None = None) -> Result:
     """Run a history. `change` may take something out of the world first (see guards)."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)

@@ -16,7 +16,7 @@ def told(result: Result) -> str:
     return "\n".join([*result.plan.lines(), *result.story, *(broken or ["  nothing broke"])])
 
 
-def report(seed: int, *, change: Callable[[World], None] | None = None) -> str:
+def report(seed: int, *, change: Callable[[World], object] | None = None) -> str:
     """What to print of a failing seed: its whole story, its smallest form, and how to run it again."""
     plan = plan_of(seed)
     whole = run(plan, telling=True, change=change)
