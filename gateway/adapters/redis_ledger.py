@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gateway.adapters import ledger_codec as codec
@@ -47,7 +47,7 @@ class RedisLedger:
         bucket, version = Bucket.of(where.conversation), self._nonce()
         values = _values(where, writes)
         versions = view.versions
-        names = list({**dict.fromkeys(bucket.read_by(where)), **versions, **values})
+        names = {**dict.fromkeys(bucket.read_by(where)), **versions, **values}
         operations = _operations(view, writes)
         arguments = [
             version,
@@ -60,11 +60,12 @@ class RedisLedger:
             *[codec.event_bytes(event) for event in writes.events],
         ]
         for name in names:
-            arguments += (versions.get(name, b""), *values.get(name, _UNCHANGED))
+            arguments.append(versions.get(name, b""))
+            arguments += values.get(name, _UNCHANGED)
         answer = await self._run(bucket, names, arguments)
         if answer[0] == 1:
             return Swap(True, _after(view, writes, values, version, answer[1]))
-        return Swap(False, _view(bucket, names, answer))
+        return Swap(False, _view(bucket, list(names), answer))
 
     async def append(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> None:
         keys, arguments = self._appending(conversation, events, keep_ms)
@@ -126,8 +127,8 @@ class RedisLedger:
         raw = await asyncio.gather(*(self._do("GET", Bucket(number).records + id_) for number, id_ in pairs))
         return [_readable(value) for value in raw]
 
-    async def _run(self, bucket: Bucket, names: Sequence[Name], arguments: list[Any]) -> list[Any]:
-        keys = [bucket.live, bucket.events, bucket.due, bucket.unknown, *[bucket.key(name) for name in names]]
+    async def _run(self, bucket: Bucket, names: Iterable[Name], arguments: list[Any]) -> list[Any]:
+        keys = [bucket.live, bucket.events, bucket.due, bucket.unknown, *bucket.keys(names)]
         try:
             answer: list[Any] = await self._swap.run(self._commands, keys, arguments)
         except LedgerUnreachable as cause:
