@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gateway.adapters import ledger_codec as codec
+from gateway.adapters.claim_wait import ClaimWait, replies
 from gateway.adapters.ledger_keys import BUCKETS, Bucket
 from gateway.adapters.redis_commands import Commands, LedgerUnreachable
 from gateway.adapters.redis_scripts import Script
@@ -31,9 +32,16 @@ _INDEXES: Final = ((Status.EXECUTING, _DUE), (Status.INDETERMINATE, _UNKNOWN))
 class RedisLedger:
     """Implements `gateway.core.ports.Ledger` over one Redis (or fakeredis). Raises LedgerUnavailable."""
 
-    def __init__(self, commands: Commands, *, nonce: Callable[[], bytes] = lambda: os.urandom(8)) -> None:
+    def __init__(
+        self,
+        commands: Commands,
+        *,
+        nonce: Callable[[], bytes] = lambda: os.urandom(8),
+        wait: ClaimWait | None = None,
+    ) -> None:
         self._commands = commands
         self._nonce = nonce
+        self._wait = wait
         self._swap = Script.load("swap")
         self._due = Script.load("due")
 
@@ -62,7 +70,8 @@ class RedisLedger:
         for name in names:
             arguments.append(versions.get(name, b""))
             arguments += values.get(name, _UNCHANGED)
-        answer = await self._run(bucket, names, arguments)
+        wait = self._wait if self._wait is not None and writes.claims else None
+        answer = await self._run(bucket, names, arguments, wait)
         if answer[0] == 1:
             return Swap(True, _after(view, writes, values, version, answer[1]))
         return Swap(False, _view(bucket, list(names), answer))
@@ -121,14 +130,28 @@ class RedisLedger:
         return Page(tuple(found), None)
 
     async def ready(self) -> None:
-        await self._do("SET", Bucket(0).probe, b"1", "PX", 60_000)
+        write = ("SET", Bucket(0).probe, b"1", "PX", 60_000)
+        if self._wait is None:
+            await self._do(*write)
+        else:
+            _, reply = await replies(self._commands.do_together(write, self._wait.command))
+            self._wait.check(reply)
 
     async def _records(self, pairs: Sequence[tuple[int, bytes]]) -> list[Effect | None]:
         raw = await asyncio.gather(*(self._do("GET", Bucket(number).records + id_) for number, id_ in pairs))
         return [_readable(value) for value in raw]
 
-    async def _run(self, bucket: Bucket, names: Iterable[Name], arguments: list[Any]) -> list[Any]:
+    async def _run(
+        self, bucket: Bucket, names: Iterable[Name], arguments: list[Any], wait: ClaimWait | None = None
+    ) -> list[Any]:
         keys = [bucket.live, bucket.events, bucket.due, bucket.unknown, *bucket.keys(names)]
+        if wait is not None:
+            waited = self._swap.run_before(self._commands, keys, arguments, [wait.command])
+            swapped: list[Any]
+            swapped, reply = await replies(waited)
+            if swapped[0] == 1:
+                wait.check(reply)
+            return swapped
         try:
             answer: list[Any] = await self._swap.run(self._commands, keys, arguments)
         except LedgerUnreachable as cause:

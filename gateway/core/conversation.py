@@ -227,3 +227,10 @@ class Writes(msgspec.Struct, frozen=True):
     admits: bytes | None = None
     events: tuple[Event, ...] = ()
     keep_ms: int = 0
+
+    @property
+    def claims(self) -> bool:
+        """Whether an effect is claimed by them, to be sent next: what a failover must not forget (4.14)."""
+        return any(
+            e is not None and e.status is Status.EXECUTING and e.claimed_at is None for e in self.effects.values()
+        )
