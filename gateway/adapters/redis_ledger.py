@@ -25,6 +25,10 @@ _UNCHANGED: Final = (b"=", b"", b"")
 _DUE, _UNKNOWN, _LIVE = 3, 4, 1  # key numbers in swap.lua
 _CHUNK: Final = 256
 _FOREVER, _KEEP = "ever", "keep"
+_THOUGH_FULL: Final = b"end"
+_EMPTIED_MS: Final = 3_600_000
+"""How long a slot that was emptied, or was looked into and found empty, differs from one that never was: longer than
+any command is under way. A claim that was decided before and arrives after finds it changed (4.11)."""
 _INDEXES: Final = ((Status.EXECUTING, _DUE), (Status.INDETERMINATE, _UNKNOWN))
 
 
@@ -52,7 +56,7 @@ class RedisLedger:
         arguments = [
             version,
             bucket.records,
-            b"" if writes.admits is None else MAX_LIVE,
+            MAX_LIVE if writes.admits is not None else _THOUGH_FULL if writes.though_full else b"",
             writes.keep_ms,
             len(operations) // 4,
             *operations,
@@ -201,7 +205,8 @@ def _values(where: Where, writes: Writes) -> dict[Name, tuple[Any, Any, bytes]]:
             payload = codec.identical_payload(writes.identical)
             values["identical", where.fingerprint] = (b"w", _FOREVER if unending else _kept(writes), payload)
         else:
-            values["identical", where.fingerprint] = (b"d", b"", b"")
+            payload = codec.identical_payload(writes.identical)
+            values["identical", where.fingerprint] = (b"w", _EMPTIED_MS, payload)
     if writes.attempt_seen is not None and where.turn is not None:
         payload = codec.attempt_payload(writes.attempt_seen)
         values["turn", where.turn.encode()] = (b"w", _kept(writes), payload)

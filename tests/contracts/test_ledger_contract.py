@@ -20,7 +20,7 @@ from gateway.core import decisions as d
 from gateway.core import granting, identity
 from gateway.core.conversation import CallSlot, Event, PrintSlot, View, Where, Writes, assumed_empty
 from gateway.core.errors import LedgerUnavailable
-from gateway.core.record import FORMAT, Status
+from gateway.core.record import FORMAT, Mode, Outcome, Status
 from gateway.core.requests import OnRepeat
 from gateway.service.deciding import Decider
 
@@ -228,10 +228,13 @@ async def test_k4_08_those_that_join_a_held_call_do_not_prolong_it(memory_bench,
 
 
 async def test_k4_08_a_release_leaves_nothing_but_its_lines_in_the_log(bench):
-    """4.13, 7.6: the log is not gone with the effect."""
+    """4.13, 7.6: the log is not gone with the effect. For an hour the slot of the fingerprint says that something was
+    there (4.11)."""
     await bench.release((await bench.claim("call_1")).effect)
-    assert set(await bench.ttls()) == {"v"}
-    assert lasting(await bench.ttls(), MONTH_MS)
+    ttls = await bench.ttls()
+    assert set(ttls) == {"p", "v"}
+    assert 0 < ttls["p"][0] <= 3_600_000
+    assert lasting({"v": ttls["v"]}, MONTH_MS)
     assert (await bench.types())[-1] == "effect.released"
 
 
@@ -596,16 +599,60 @@ async def test_k4_12_a_full_redis_refuses_the_claim_before_anything_is_sent(redi
 
 
 async def test_k4_12_a_redis_that_fills_before_the_settle_never_lets_a_repeat_run(redis_bench, full_redis):
-    """4.11 (b): the outcome is kept as soon as there is room."""
+    """4.11 (b): the outcome is recorded though there is no room for a new claim, and replays."""
     effect = (await redis_bench.claim("call_1")).effect
     await full_redis(1)
-    with pytest.raises(LedgerUnavailable):
-        await redis_bench.settle(effect)
     assert isinstance(await redis_bench.claim("call_1"), d.Wait)
     assert isinstance(await redis_bench.claim("call_2"), d.Wait)
-    await full_redis(0)
     assert isinstance(await redis_bench.settle(effect), d.Settled)
     assert isinstance(await redis_bench.claim("call_1"), d.Replay)
+    with pytest.raises(LedgerUnavailable):
+        await redis_bench.claim("call_3", {"sku": "B"})
+
+
+@pytest.mark.parametrize("end", ["failure", "release", "lose", "lapse", "withdraw", "resolve", "absent", "conflict"])
+async def test_p4_11_every_end_of_a_claim_finds_room_in_a_full_redis_and_no_claim_does(
+    redis_bench, full_redis, outcomes, end
+):
+    """4.11: settle, release and loss are written though memory is full; what would send something never is, a retry of
+    what is unknown among it."""
+    claim = redis_bench.ask("call_1", mode=Mode.SAFE_TO_RETRY, lease_ms=0 if end == "lapse" else 60_000)
+    effect = (await redis_bench.again(claim)).effect
+    if end in ("resolve", "absent"):
+        await redis_bench.lose(effect)
+    if end == "conflict":
+        await redis_bench.settle(effect)
+    await full_redis(1)
+    match end:
+        case "failure":
+            await redis_bench.settle(effect, outcomes.failure)
+        case "release" | "lose" | "lapse":
+            await getattr(redis_bench, end)(effect)
+        case "withdraw":
+            await redis_bench.decider.withdraw(claim)
+        case "resolve":
+            await redis_bench.resolve(effect, outcomes.success)
+        case "absent":
+            await redis_bench.resolve(effect, None)
+        case "conflict":
+            await redis_bench.settle(effect, Outcome(Status.SUCCEEDED, b'"MO-2"'))
+    expected = {
+        "failure": Status.FAILED,
+        "release": None,
+        "lose": Status.INDETERMINATE,
+        "lapse": Status.INDETERMINATE,
+        "withdraw": None,
+        "resolve": Status.SUCCEEDED,
+        "absent": Status.ABSENT,
+        "conflict": Status.SUCCEEDED,
+    }[end]
+    stands = await redis_bench.record(effect)
+    assert (None if stands is None else stands.status) == expected
+    if expected in (None, Status.ABSENT, Status.INDETERMINATE):
+        with pytest.raises(LedgerUnavailable) as refused:
+            await redis_bench.claim("call_1", mode=Mode.SAFE_TO_RETRY)
+        assert not refused.value.may_have_run
+        assert await redis_bench.record(effect) == stands
 
 
 @pytest.mark.parametrize("named", ["a{x}b", "{}", "{og.000}", "}{", "{" * 40, "\x00\r\n*1", "caf\u00e9 \U0001f600"])
