@@ -90,18 +90,24 @@ class RedisLedger:
         raw = await self._do("LRANGE", Bucket.of(conversation).events, after, after + limit - 1)
         return [codec.event_of(after + 1 + place, line) for place, line in enumerate(raw)]
 
-    async def due(self, limit: int) -> list[Effect]:
+    async def due(self, limit: int, cursor: str | None = None) -> Page:
+        # The cursor is a bucket and a time, so that what stays due, because nobody can read or end it, is passed once
+        # and hides nothing.
+        bucket, _, since = (cursor or "0:").partition(":")
+        at, after = int(bucket), f"({since}" if since else "-inf"
         found: list[Effect] = []
-        for start in range(0, BUCKETS, _CHUNK):
-            numbers = range(start, min(start + _CHUNK, BUCKETS))
-            answer = await self._guarded(
-                self._due.run(self._commands, [Bucket(n).due for n in numbers], [limit - len(found)])
-            )
-            pairs = [(numbers[answer[i] - 1], answer[i + 1]) for i in range(0, len(answer), 2)]
-            found.extend(e for e in await self._records(pairs) if e is not None)
-            if len(found) >= limit:
-                break
-        return found
+        seen = 0
+        while at < BUCKETS:
+            numbers = range(at, min(at + _CHUNK, BUCKETS))
+            keys = [Bucket(number).due for number in numbers]
+            answer = await self._guarded(self._due.run(self._commands, keys, [limit - seen, after]))
+            pairs = [(numbers[answer[i] - 1], answer[i + 1]) for i in range(0, len(answer), 3)]
+            found += [effect for effect in await self._records(pairs) if effect is not None]
+            seen += len(pairs)
+            if seen >= limit:
+                return Page(tuple(found), f"{pairs[-1][0]}:{answer[-1].decode()}")
+            at, after = numbers[-1] + 1, "-inf"
+        return Page(tuple(found), None)
 
     async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
         # The cursor names the last one seen, not how many were: those resolved since move nothing up.
@@ -128,7 +134,18 @@ class RedisLedger:
 
     async def _records(self, pairs: Sequence[tuple[int, bytes]]) -> list[Effect | None]:
         raw = await asyncio.gather(*(self._do("GET", Bucket(number).records + id_) for number, id_ in pairs))
-        return [_readable(value) for value in raw]
+        found: list[Effect | None] = []
+        passed_over: list[codec.UnknownFormat] = []
+        for value in raw:
+            try:
+                found.append(codec.effect_of(codec.opened(value)) if value else None)
+            except codec.UnknownFormat as unknown:
+                # One that a newer gateway wrote is that gateway's to sweep.
+                passed_over.append(unknown)
+                found.append(None)
+        if passed_over:
+            _log.error("%d records were passed over: %s", len(passed_over), passed_over[0])
+        return found
 
     async def _run(self, bucket: Bucket, names: Sequence[Name], arguments: list[Any]) -> list[Any]:
         keys = [bucket.live, bucket.events, bucket.due, bucket.unknown, *[bucket.key(name) for name in names]]
@@ -146,15 +163,6 @@ class RedisLedger:
             return await asked
         except LedgerUnreachable as cause:
             raise LedgerUnavailable(may_have_run=cause.may_have_run) from cause
-
-
-def _readable(value: bytes | None) -> Effect | None:
-    """A record of a listing. One that a newer gateway wrote is that gateway's to sweep: it is passed over here."""
-    try:
-        return codec.effect_of(codec.opened(value)) if value else None
-    except codec.UnknownFormat as unknown:
-        _log.error("a record was passed over: %s", unknown)
-        return None
 
 
 def _view(bucket: Bucket, names: Sequence[Name], answer: Sequence[Any]) -> View:
