@@ -154,7 +154,7 @@ class HandleCall:
                 raise
             match decision:
                 case d.Granted(effect=effect):
-                    return await self._running.run(claim, effect, view, asked, tool, trace, claimed, key)
+                    return await self._running.run(claim, effect, view, asked, trace, claimed, key)
                 case d.Wait(effect_id=effect_id, repeat_of=kept):
                     claim = msgspec.structs.replace(claim, repeat_of=claim.repeat_of | kept)
                     if not await self._waiting.for_end(effect_id, deadline, looks):
@@ -256,6 +256,7 @@ class HandleCall:
             endpoint=tool.endpoint if tool is not None else "",
             repeat_window_ms=int(company.repeat_window_s * 1000),
             retention_ms=int(company.retention_s * 1000),
+            unavailable_means_not_executed=tool is not None and tool.unavailable_means_not_executed,
         )
         return Claim(
             company=company.name,
