@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
-from redis.exceptions import NoPermissionError, ResponseError
+from redis.exceptions import ResponseError
 
 from gateway.adapters.claim_wait import ClaimWait
 from gateway.adapters.ledger_keys import Bucket
 from gateway.adapters.redis_commands import Argument, Commands, LedgerUnreachable, ScriptMissing
+from gateway.adapters.redis_errors import ErrorReply
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.ledger_facts import LedgerFacts, Replica
 from gateway.core.ports import Clock
@@ -125,20 +126,20 @@ class _Look:
         except (ResponseError, ScriptMissing):
             return _REFUSED
         except LedgerUnreachable as refused:
-            if isinstance(refused.__cause__, NoPermissionError):
+            if isinstance(refused.__cause__, ErrorReply) and refused.__cause__.code == "NOPERM":
                 return _REFUSED
             raise
 
 
 def _answered(refused: LedgerUnreachable) -> bool:
     """Whether the server itself said no; else it could not be reached."""
-    return isinstance(refused.__cause__, ResponseError)
+    return isinstance(refused.__cause__, ErrorReply)
 
 
 def _code(refused: Exception) -> str:
     """The code word of an error reply, such as READONLY; never its text, which may quote what was sent."""
     error = refused.__cause__ if isinstance(refused, LedgerUnreachable) else refused
-    code = getattr(error, "status_code", None) or str(error).partition(" ")[0]
+    code = error.code if isinstance(error, ErrorReply) else ""
     return code if code.isalpha() and code.isupper() else "ERR"
 
 
