@@ -20,8 +20,8 @@ _TICK_S: Final = 0.001
 class MerchantConnection(asyncio.Protocol):
     """`open`: connected and not ended. Ended means that it is never used again.
 
-    A pool hears of it through `on_made`, `on_free` (after an exchange that left it fit for another), `on_end` and
-    `on_lost` (the transport is gone), each of the others exactly once if `on_made` was called.
+    A pool hears of it through `on_free` (after an exchange that left it fit for another), `on_end` (once) and
+    `on_lost` (the transport is gone; uvloop leaves that out where connecting was cancelled at its very end).
     """
 
     __slots__ = ("_deadline", "_large", "_loop", "_poll", "_reader", "_timer", "_transport", "_waiter", "ended", "open")
@@ -37,8 +37,6 @@ class MerchantConnection(asyncio.Protocol):
         self._poll: select.poll | None = None
         self.ended = False
         self.open = False
-
-    def on_made(self) -> None: ...
 
     def on_free(self) -> None: ...
 
@@ -104,7 +102,6 @@ class MerchantConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self.on_made()
         if self.ended:
             self._transport.abort()
         else:
