@@ -75,11 +75,14 @@ class MerchantConnection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
             self._timer = self._loop.call_at(deadline, self._tick)
-        transport = cast(asyncio.Transport, self._transport)
-        transport.write(head)
-        if rest:
-            transport.write(rest)
         self._large = bool(rest)
+        transport = cast(asyncio.Transport, self._transport)
+        try:
+            transport.write(head)
+            if rest:
+                transport.write(rest)
+        except Exception:
+            self.drop()  # whatever a transport finds wrong so late, some of it may have left
         return waiter
 
     def abandon(self, waiter: asyncio.Future[Seen]) -> None:
