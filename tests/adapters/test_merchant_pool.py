@@ -86,7 +86,7 @@ async def test_p5_2_a_merchants_calls_take_turns_in_the_order_they_came(street, 
 async def test_p9_4_an_idle_connection_makes_room_for_another_merchant(street, call):
     """9.4: the limit over all counts open connections, and idleness yields."""
     first, second = await street.merchant(answering), await street.merchant(answering)
-    limits = HttpLimits(connections=1)
+    limits = HttpLimits(connections=1, idle_s=AMPLE * 2)
     client = street.client(limits=limits)
     for merchant in (first, second, first):
         assert (await client.send(call(merchant.url()), deadline_s=AMPLE)).kind is SeenKind.REPLY
@@ -109,6 +109,32 @@ async def test_p9_4_a_busy_merchant_does_not_keep_the_last_place_for_ever(street
     assert sum(each.done() for each in many) < 3
     await gate.let(2)
     await asyncio.gather(*many)
+    assert is_at_rest(client, limits)
+
+
+@pytest.mark.parametrize("limits", [HttpLimits(connections=1), HttpLimits(per_merchant=1)], ids=["place", "turn"])
+@pytest.mark.parametrize("passes", ["ended", "free"])
+async def test_p5_2_a_call_cancelled_in_the_moment_its_turn_comes_passes_it_on(street, call, limits, passes):
+    """5.2: to the next in the queue, with the connection that came with it."""
+    gate = Gate()
+    merchant, other = await street.merchant(gate), await street.merchant(answering)
+    client = street.client(limits=limits)
+    first = asyncio.ensure_future(client.send(call(merchant.url()), deadline_s=AMPLE))
+    await gate.holds(1)
+    (busy,) = client._pool._connections
+    next_url = other.url() if limits.connections == 1 else merchant.url()
+    second, third = (asyncio.ensure_future(client.send(call(next_url), deadline_s=AMPLE)) for _ in range(2))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    if passes == "ended":
+        busy.drop()
+    else:
+        busy.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    second.cancel()
+    await gate.let(2)
+    assert (await first).sent
+    assert (await third).kind is SeenKind.REPLY
+    assert second.cancelled()
     assert is_at_rest(client, limits)
 
 
