@@ -11,7 +11,7 @@ from typing import Any, Final
 from gateway.adapters import ledger_codec as codec
 from gateway.adapters.claim_wait import ClaimWait, replies
 from gateway.adapters.ledger_keys import BUCKETS, Bucket
-from gateway.adapters.redis_commands import Commands, LedgerUnreachable
+from gateway.adapters.redis_commands import Argument, LedgerUnreachable, SendsCommands
 from gateway.adapters.redis_scripts import Script
 from gateway.core.conversation import CallSlot, Event, View, Where, Writes
 from gateway.core.errors import LedgerUnavailable
@@ -38,7 +38,7 @@ class RedisLedger:
 
     def __init__(
         self,
-        commands: Commands,
+        commands: SendsCommands,
         *,
         nonce: Callable[[], bytes] = lambda: os.urandom(8),
         wait: ClaimWait | None = None,
@@ -109,15 +109,27 @@ class RedisLedger:
         seen = 0
         while at < BUCKETS:
             numbers = range(at, min(at + _CHUNK, BUCKETS))
-            keys = [Bucket(number).due for number in numbers]
-            answer = await self._guarded(self._due.run(self._commands, keys, [limit - seen, after]))
-            pairs = [(numbers[answer[i] - 1], answer[i + 1]) for i in range(0, len(answer), 3)]
-            found += [effect for effect in await self._records(pairs) if effect is not None]
-            seen += len(pairs)
+            lapsed = await self._lapsed(numbers, limit - seen, after)
+            found += [e for e in await self._records([(number, id_) for number, id_, _ in lapsed]) if e is not None]
+            seen += len(lapsed)
             if seen >= limit:
-                return Page(tuple(found), f"{pairs[-1][0]}:{answer[-1].decode()}")
+                number, _, when = lapsed[-1]
+                return Page(tuple(found), f"{number}:{when.decode()}")
             at, after = numbers[-1] + 1, "-inf"
         return Page(tuple(found), None)
+
+    async def _lapsed(self, numbers: range, limit: int, after: str) -> list[tuple[int, bytes, bytes]]:
+        """What is due in some buckets, in their order: bucket, id, and when it fell due."""
+        calls: list[tuple[list[Argument], list[Argument]]]
+        calls = [([Bucket(number).due for number in numbers], [limit, after])]
+        if not self._commands.one_server:  # a script looks into one slot
+            calls = [([Bucket(n).due], [limit, after if n == numbers[0] else "-inf"]) for n in numbers]
+        answers = await self._guarded(self._due.run_each(self._commands, calls))
+        return [
+            (first + answer[i] - 1, answer[i + 1], answer[i + 2])
+            for first, answer in zip(numbers, answers, strict=False)
+            for i in range(0, len(answer), 3)
+        ]
 
     async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
         # The cursor names the last one seen, not how many were: those resolved since move nothing up.
