@@ -42,6 +42,7 @@ class ClusterCommands:
     """What `Commands` is, for a cluster. Every command must name a key; those of one write share a slot."""
 
     one_server = False
+    unpacks = True
 
     def __init__(
         self,

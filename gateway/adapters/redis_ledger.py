@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import msgpack
+
 from gateway.adapters import ledger_codec as codec
 from gateway.adapters.claim_wait import ClaimWait, replies
 from gateway.adapters.ledger_keys import BUCKETS, Bucket
@@ -22,6 +24,8 @@ from gateway.core.record import UNENDING, Effect, Status
 _log = logging.getLogger("oncegate.ledger")
 
 Name = tuple[str, bytes]
+# Not msgspec: what Redis unpacks with is older than MessagePack's type for bytes.
+_pack: Final = msgpack.Packer(use_bin_type=False).pack
 _UNCHANGED: Final = (b"=", b"", b"")
 _DUE, _UNKNOWN, _LIVE = 3, 4, 1  # key numbers in swap.lua
 _CHUNK: Final = 256
@@ -178,6 +182,8 @@ class RedisLedger:
         self, bucket: Bucket, names: Iterable[Name], arguments: list[Any], wait: ClaimWait | None = None
     ) -> list[Any]:
         keys = [bucket.live, bucket.events, bucket.due, bucket.unknown, *bucket.keys(names)]
+        if self._commands.unpacks:
+            arguments = [_pack(arguments)]
         if wait is not None:
             waited = self._swap.run_before(self._commands, keys, arguments, [wait.command])
             swapped: list[Any]

@@ -37,6 +37,7 @@ class Counted:
 
     def __init__(self, commands: Commands) -> None:
         self._commands = commands
+        self.unpacks = commands.unpacks
         self.sent: list[tuple[Any, ...]] = []
 
     async def do(self, *args: Any) -> Any:
