@@ -179,7 +179,7 @@ RULES: Final = (
         *("fsync", "fsync-each-second", WARNING, lambda at: _syncs(at.facts, "everysec")),
         "appendfsync is everysec",
         "a power cut can lose the last second of claims; an order placed in that second could be placed again after a "
-        "repeat. (A crash of Redis alone loses nothing.)",
+        "repeat. (A crash of Redis alone loses less: what the system was not yet handed.)",
         "CONFIG SET appendfsync always, and the same in redis.conf; or ledger.wait_fsync = true",
     ),
     Rule("fsync", "fsync-each-write", OK, lambda at: _syncs(at.facts, "always"), "every write is synced to disk"),
