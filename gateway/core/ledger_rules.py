@@ -21,6 +21,8 @@ OK, NOTE, WARNING, UNSAFE = Severity.OK, Severity.NOTE, Severity.WARNING, Severi
 TWICE: Final = "a call that was sent could be sent again when it is repeated"
 REFUSED: Final = "side-effecting calls are answered 503 ledger_unavailable until then"
 
+EMBEDDED: Final = ("local", "memory")
+
 RULES: Final = (
     # --- what it is
     Rule(
@@ -251,7 +253,12 @@ RULES: Final = (
         "replicas connected: {connected}; every claim waits for them",
     ),
     Rule(
-        *("replicas", "no-replica", NOTE, lambda at: at.facts.replicas == () and at.facts.kind in ("tcp", "unix")),
+        *(
+            "replicas",
+            "no-replica",
+            NOTE,
+            lambda at: at.facts.replicas == () and at.facts.kind not in ("local", "memory"),
+        ),
         "no replica is connected",
         "if this server's disk is lost, so is the ledger: " + TWICE,
         "a replica and ledger.wait_replicas = 1, where that matters",

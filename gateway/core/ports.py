@@ -72,8 +72,9 @@ class Ledger(Protocol):
         """Events numbered above `after`, oldest first."""
         ...
 
-    async def due(self, limit: int) -> list[Effect]:
-        """Effects still executing whose lease has lapsed, over all conversations; a bounded look."""
+    async def due(self, limit: int, cursor: str | None = None) -> Page:
+        """Effects still executing whose lease has lapsed, over all conversations: of about `limit` that fell due those
+        that can be read. A look goes on from the cursor behind it, whatever became of what it found."""
         ...
 
     async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
