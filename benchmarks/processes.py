@@ -106,6 +106,12 @@ class Server:
         """End it in the middle of whatever it does (SIGKILL)."""
         return await self._end(signal.SIGKILL, 5.0)
 
+    def signal(self, sign: signal.Signals) -> None:
+        """Send it a signal, such as SIGSTOP; one that has ended hears nothing."""
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(sign)
+
     async def __aenter__(self) -> Self:
         await self.start()
         return self
@@ -174,7 +180,15 @@ class RedisServer(Server):
 class Gateway(Server):
     """`oncegate serve --dev` on a loopback port, one worker; its key is `dev`."""
 
-    def __init__(self, folder: Path, ledger_url: str, *, cpus: frozenset[int] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        ledger_url: str,
+        *,
+        cpus: frozenset[int] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """`env`: settings, such as ONCEGATE_CALLS_LEASE_MARGIN_S."""
         folder.mkdir(parents=True, exist_ok=True)
         port = free_port()
         self.url = f"http://{LOOPBACK}:{port}"
@@ -182,7 +196,7 @@ class Gateway(Server):
             *(str(Path(sys.executable).with_name("oncegate")), "serve", "--dev"),
             *("--ledger", ledger_url, "--host", LOOPBACK, "--port", str(port)),
         ]
-        super().__init__("oncegate serve", command, log=folder / "gateway.log", port=port, cpus=cpus)
+        super().__init__("oncegate serve", command, log=folder / "gateway.log", port=port, cpus=cpus, env=env)
 
     async def ready(self) -> bool:
         reply = await _exchange(self.port, b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
