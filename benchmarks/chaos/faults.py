@@ -60,7 +60,8 @@ async def stop_gateway_for_a_moment(replica: Replica, dice: random.Random) -> No
 
 
 async def kill_redis(server: Server, dice: random.Random) -> None:
-    await _kill(server, dice, 0.7)
+    # Now and then for longer than any lease: outcomes then wait for the ledger, and come late.
+    await _kill(server, dice, dice.choice((0.2, 0.7, 0.7, LEASE_S + 2.0)))
 
 
 async def stop_redis_past_the_command_timeout(server: Server, dice: random.Random) -> None:

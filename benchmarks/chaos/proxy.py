@@ -40,8 +40,8 @@ class Link:
         self._upstream = upstream
         self._odds = odds
         self._rng = random.Random(f"{seed}/link/{name}")
-        self._open = asyncio.Event()
-        self._open.set()
+        self._requests_pass, self._replies_pass = asyncio.Event(), asyncio.Event()
+        self.let_go()
         self._server: asyncio.Server | None = None
         self._pairs: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -56,12 +56,15 @@ class Link:
             self._server.close()
             self._server = None
 
-    def hold(self) -> None:
+    def hold(self, *, replies_only: bool = False) -> None:
         """No byte moves until `let_go`; then all that was held arrives."""
-        self._open.clear()
+        self._replies_pass.clear()
+        if not replies_only:
+            self._requests_pass.clear()
 
     def let_go(self) -> None:
-        self._open.set()
+        self._requests_pass.set()
+        self._replies_pass.set()
 
     def cut_all(self) -> None:
         """Break every connection, as a crashing router does."""
@@ -82,7 +85,7 @@ class Link:
         self._pairs.add(task)
         self._writers.add(writer)
         try:
-            await self._open.wait()
+            await self._requests_pass.wait()
             far_reader, far_writer = await asyncio.open_connection(LOOPBACK, self._upstream)
         except (OSError, asyncio.CancelledError):
             _reset(writer)
@@ -90,7 +93,10 @@ class Link:
             self._pairs.discard(task)
             return
         self._writers.add(far_writer)
-        ways = (self._pump(reader, far_writer, writer), self._pump(far_reader, writer, far_writer))
+        ways = (
+            self._pump(reader, far_writer, writer, self._requests_pass),
+            self._pump(far_reader, writer, far_writer, self._replies_pass),
+        )
         try:
             await asyncio.gather(*ways)
         except asyncio.CancelledError:
@@ -102,11 +108,15 @@ class Link:
             self._pairs.discard(task)
 
     async def _pump(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, other: asyncio.StreamWriter
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        other: asyncio.StreamWriter,
+        passes: asyncio.Event,
     ) -> None:
         with suppress(OSError, RuntimeError):  # one that is closed already says so in its own way
             while data := await reader.read(_CHUNK):
-                await self._open.wait()
+                await passes.wait()
                 # Whoever sent this may be gone by the time it is passed on: that is the point of being late.
                 fate = self._fate()
                 if fate in ("cut", "half"):

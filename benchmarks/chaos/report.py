@@ -34,7 +34,8 @@ def text(report: Report, folder: Path) -> str:
 
 
 def _figures(report: Report) -> Iterator[str]:
-    yield f"{report.rounds} rounds in {report.seconds:.0f} s, {report.blocks} times calmed and checked, seed {report.seed}:"
+    took = f"{report.rounds} rounds in {report.seconds:.0f} s"
+    yield f"{took}, {report.blocks} times calmed and checked (seed {report.seed})"
     for name, count in sorted(report.faults.items()):
         yield f"  {count:>6}  {name}"
     met = Counter({f"chunks of bytes {_DID[name]}": count for name, count in report.bytes_met.items()})
