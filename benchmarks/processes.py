@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shutil
 import signal
 import socket
@@ -21,6 +22,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 DEV_KEY: Final = "dev"
 _LOOK_EVERY_S: Final = 0.02
 _LAST_LINES: Final = 15
+_PORTS: Final = (10_240, 32_768)
+_PORT_TRIES: Final = 100
 
 
 class StartFailed(Exception):
@@ -33,10 +36,13 @@ def redis_program() -> str | None:
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+    """A loopback port nobody listens on right now, below those that the system gives to outgoing connections: one to a
+    server that was killed could otherwise be given the server's own port, and talk to itself."""
+    for _ in range(_PORT_TRIES):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((LOOPBACK, random.SystemRandom().randrange(*_PORTS)))
+            return int(probe.getsockname()[1])
+    raise StartFailed("there is no free port on loopback")
 
 
 class Server:

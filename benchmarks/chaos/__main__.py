@@ -7,18 +7,22 @@ folder of logs and databases; 2 if it could not be run.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import random
 import shutil
+import signal
 import sys
 import tempfile
+from collections.abc import Coroutine
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
 from benchmarks.chaos.report import text
-from benchmarks.chaos.run import chaos
+from benchmarks.chaos.run import Report, chaos
 from benchmarks.processes import StartFailed
 
 
@@ -35,22 +39,16 @@ def main(arguments: list[str] | None = None) -> int:
     say = _quiet if chosen.json else _aloud
     say(f"chaos, seed {seed}: {chosen.replicas} gateways, one Redis, two merchants; about {chosen.seconds:.0f} s")
     kept = True
+    run = chaos(
+        folder, seed=seed, rounds=chosen.rounds, seconds=chosen.seconds, replicas=max(1, chosen.replicas), say=say
+    )
     try:
-        report = uvloop.run(
-            chaos(
-                folder,
-                seed=seed,
-                rounds=chosen.rounds,
-                seconds=chosen.seconds,
-                replicas=max(1, chosen.replicas),
-                say=say,
-            )
-        )
+        report = uvloop.run(_until_told(run))
         kept = bool(report.violations)
     except (StartFailed, OSError) as error:
         print(f"{error}\n(logs: {folder})", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except asyncio.CancelledError:
         kept = False
         return 130
     finally:
@@ -61,6 +59,14 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         print(text(report, folder))
     return 1 if report.violations else 0
+
+
+async def _until_told(run: Coroutine[Any, Any, Report]) -> Report:
+    """A run that is told to end first ends the processes it started, also those it had stopped."""
+    task, loop = asyncio.ensure_future(run), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    return await task
 
 
 def _aloud(line: str) -> None:

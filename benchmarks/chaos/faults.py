@@ -166,7 +166,11 @@ class Breaker:
         self._log(f"{time.time():.3f} {fault.name}: {_name(target)}")
         task = asyncio.create_task(self._mended(fault, target, dice))
         self._mending.add(task)
-        task.add_done_callback(self._mending.discard)
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is None:
+            self._mending.discard(task)  # one that failed is asked about by `all_mended`
 
     async def _mended(self, fault: Fault, target: object, dice: random.Random) -> None:
         await fault.body(target, dice)
@@ -176,6 +180,12 @@ class Breaker:
     async def all_mended(self) -> None:
         """Raises what mending raised (StartFailed)."""
         await asyncio.gather(*self._mending)
+
+    async def give_up(self) -> None:
+        """Mend nothing more: what is started from now on would outlive the run."""
+        for task in self._mending:
+            task.cancel()
+        await asyncio.gather(*self._mending, return_exceptions=True)
 
 
 def _name(target: object) -> str:

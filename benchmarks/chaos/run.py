@@ -60,6 +60,7 @@ async def chaos(folder: Path, *, seed: int, rounds: int, seconds: float, replica
                     await traffic.pause()
                     await _judge(report, world, breaker, traffic, say, started)
             finally:
+                await breaker.give_up()
                 await traffic.close()
                 report.faults, report.seconds = breaker.done, time.monotonic() - started
                 for link in world.links:
