@@ -43,9 +43,10 @@ def _figures(report: Report) -> Iterator[str]:
         yield f"  {count:>6}  {name}"
     for name, meaning in _MEANINGS:
         yield f"  {report.figures[name]:>6}  {meaning}"
-    for name, count in sorted(report.figures.items()):
-        if name.startswith("problem_"):
-            yield f"  {count:>6}  answered {name.removeprefix('problem_')}"
+    for prefix, words in (("because_", "unknown for this reason:"), ("problem_", "answered")):
+        for name, count in sorted(report.figures.items()):
+            if name.startswith(prefix):
+                yield f"  {count:>6}  {words} {name.removeprefix(prefix)}"
 
 
 _DID: Final = {

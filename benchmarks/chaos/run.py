@@ -155,5 +155,17 @@ def figures(sight: Sight) -> Counter[str]:
             "intended_and_done": len({name_of(row) for row in sight.orders}),
             "sends_counted": sum(counts(row) for row in sight.arrivals),
             **{f"problem_{code}": count for code, count in codes.items()},
+            **{f"because_{reason}": count for reason, count in _reasons(sight, set(unknown)).items()},
         }
     )
+
+
+def _reasons(sight: Sight, unknown: set[str]) -> Counter[str]:
+    """Why outcomes stay unknown, by the last event that says so."""
+    last = {
+        event["effect_id"]: str(event.get("reason"))
+        for events in sight.events.values()
+        for event in events
+        if event["type"] == "effect.indeterminate" and event["effect_id"] in unknown
+    }
+    return Counter(last.values())
