@@ -162,3 +162,33 @@ async def test_p4_5_p4_6_a_gateway_that_stood_still_while_the_merchant_worked_do
     assert (await other.call("s3")).shown == told.shown
     assert (await other.call("s4")).decision in ("denied", "blocked"), "4.7, 4.9: no second effect beside it"
     assert merchant.hits == 1
+
+
+async def test_p4_11_a_claim_that_lands_after_it_was_given_up_neither_runs_nor_stays(
+    api: Api,
+    merchant: RawMerchant,
+    mortal_redis: RedisServer,
+    slow_link: Link,
+    start_gateway: StartGateway,
+    eventually: Eventually,
+) -> None:
+    """4.11: the network holds a claim back until its gateway has given it up, and then delivers it: 503, nothing sent,
+    and the same call afterwards is new, not unknown."""
+    settings = {"CALLS_LEASE_MARGIN_S": "1", "LEDGER_COMMAND_TIMEOUT_S": "0.3"}
+    cut_off = await asyncio.to_thread(start_gateway, f"redis://{LOOPBACK}:{slow_link.port}/0", settings=settings)
+    worker = api.by(url=lambda: cut_off.url)
+    await worker.register("place_order", merchant.url, timeout_s=DEADLINE_S)
+    slow_link.hold()
+    refused = await worker.call("s5")
+    assert (refused.status, refused.code) == (503, "ledger_unavailable")
+    assert merchant.hits == 0
+    slow_link.let_go()
+
+    async def answered() -> Any:
+        answer = await worker.call("s5")
+        return answer if answer.status == 200 else None
+
+    answer = await eventually(answered)
+    assert (answer.decision, answer.json["status"]) == ("proceed", "succeeded")
+    assert "indeterminate" not in _types(await worker.events())
+    assert merchant.hits == 1
