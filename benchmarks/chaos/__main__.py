@@ -15,7 +15,6 @@ import signal
 import sys
 import tempfile
 from collections.abc import Coroutine
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not kept:
             shutil.rmtree(folder, ignore_errors=True)
     if chosen.json:
-        print(json.dumps({**asdict(report), "folder": str(folder) if kept else None}, indent=2))
+        print(json.dumps({**report.document, "folder": str(folder) if kept else None}, indent=2))
     else:
         print(text(report, folder))
     return 1 if report.violations else 0

@@ -6,9 +6,9 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.chaos.checks import Violation, check
 from benchmarks.chaos.faults import Breaker
@@ -41,6 +41,12 @@ class Report:
     figures: Counter[str] = field(default_factory=Counter)
     violations: list[Violation] = field(default_factory=list)
     stories: list[str] = field(default_factory=list)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """All of it, fit for JSON."""
+        found = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return found | {"violations": [asdict(each) for each in self.violations]}
 
 
 async def chaos(folder: Path, *, seed: int, rounds: int, seconds: float, replicas: int, say: Say) -> Report:

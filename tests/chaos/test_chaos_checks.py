@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.chaos.checks import CHANGED, FAULTY, MIXED_UP, RERUN, TWICE, UNSETTLED, UNTRUE_NO, UNTRUE_SUCCESS, check
 from benchmarks.chaos.plan import TOOLS, Ask, Intent, script
+from benchmarks.chaos.report import text
+from benchmarks.chaos.run import Report, figures
 from benchmarks.chaos.sight import Row, Sight
 from benchmarks.chaos.stories import OTHER_STORY, check_stories, story
 from benchmarks.chaos.traffic import Answer
@@ -221,6 +226,19 @@ def test_an_unknown_outcome_that_was_released_may_run_after_all(good: Sight) -> 
     events.append({"seq": len(events) + 1, "type": "effect.released", "at": "", "effect_id": f"e-{UNKNOWN.name}"})
     _answered(UNKNOWN, 1, decision="proceed")(good)
     assert RERUN not in {violation.rule for violation in check(good)}
+
+
+def test_a_report_is_told_in_words_and_as_json(good: Sight) -> None:
+    """A violation is shown with its call, its story and the folder that was kept."""
+    _no_order(good)
+    found = check(good)
+    report = Report(7, rounds=3, faults=Counter({"Redis killed": 2}), bytes_met=Counter(cut=1), violations=found)
+    report.figures, report.stories = figures(good), [story(good, DONE.name)]
+    assert json.loads(json.dumps(report.document))["violations"][0]["intent"] == DONE.name
+    told = text(report, Path("/kept"))
+    for part in ("Redis killed", UNTRUE_SUCCESS, "seed 7", "/kept", "r1-0 call_1", "effect.executing"):
+        assert part in told
+    assert "OK" in text(Report(7), Path("/kept"))
 
 
 def test_conversations_are_the_same_for_the_same_seed() -> None:
