@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
-from gateway.adapters.redis_urls import open_client, parse_ledger_url
+from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.core.answer import Answer
 from gateway.core.model import Company, Principal, Role, SigningSecret, Tool
 from gateway.core.outcome import Reason, Seen, SeenKind
