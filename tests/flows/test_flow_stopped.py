@@ -18,7 +18,7 @@ from benchmarks.processes import LOOPBACK, RedisServer
 
 Eventually = Callable[[Callable[[], Any]], Awaitable[Any]]
 StartGateway = Callable[..., GatewayProcess]
-DEADLINE_S = 2.0
+DEADLINE_S = 3.0
 
 
 @pytest.fixture
