@@ -34,6 +34,7 @@ from gateway.service.reading import Reading
 from gateway.service.register_tool import RegisterTool
 from gateway.service.registry import Registry
 from gateway.service.replay_notes import ReplayNotes
+from gateway.service.resolve_unknown import ResolveUnknown
 from gateway.service.running import Running
 from gateway.service.sending import Sending
 from gateway.service.settled_answers import SettledAnswers
@@ -116,14 +117,14 @@ class _World:
             files=files,
             fixed_keys={"dev": DEV_PRINCIPAL} if settings.dev else {},
         )
-        self.decider, self.waiting = (
-            Decider(self.ledger, sleep=self.clock.sleep, jitter=random.random),
-            Waiting(self.clock),
+        self.metrics = Metrics()
+        self.decider = Decider(
+            self.ledger, sleep=self.clock.sleep, jitter=random.random, count_conflict=self.metrics.conflict
         )
+        self.waiting = Waiting(self.clock)
         self.settled = SettledAnswers(self.clock)
         self.notes = ReplayNotes(self.ledger, self.clock, self.background.spawn)
         self.sweep = Sweep(self.ledger, self.decider, self.waiting, self.notes, self.clock)
-        self.metrics = Metrics()
         self.sending = Sending(
             merchant,
             sign_headers,
@@ -175,6 +176,13 @@ class _World:
         services = Services(
             handle_call=handle_call,
             look_up=LookUp(self.ledger),
+            resolve_unknown=ResolveUnknown(
+                registry=self.registry,
+                ledger=self.ledger,
+                decider=self.decider,
+                waiting=self.waiting,
+                result_cap=self._settings.merchants.result_cap_bytes,
+            ),
             register_tool=self.register_tool,
             manage_company=ManageCompany(
                 registry=self.registry,
