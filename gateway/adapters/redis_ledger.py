@@ -24,6 +24,8 @@ Name = tuple[str, bytes]
 _UNCHANGED: Final = (b"=", b"", b"")
 _DUE, _UNKNOWN, _LIVE = 3, 4, 1  # key numbers in swap.lua
 _CHUNK: Final = 256
+MOST_LOOKED_AT: Final = 2_000
+"""Unknown outcomes, of whatever company, that one page looks at."""
 _FOREVER, _KEEP = "ever", "keep"
 _INDEXES: Final = ((Status.EXECUTING, _DUE), (Status.INDETERMINATE, _UNKNOWN))
 
@@ -36,6 +38,7 @@ class RedisLedger:
         self._nonce = nonce
         self._swap = Script.load("swap")
         self._due = Script.load("due")
+        self._unknown = Script.load("unknown")
 
     async def read(self, where: Where) -> View:
         bucket = Bucket.of(where.conversation)
@@ -99,24 +102,31 @@ class RedisLedger:
                 break
         return found
 
-    async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
+    async def unknown(self, company: str | None, cursor: str | None, limit: int) -> Page:
         # The cursor names the last one seen, not how many were: those resolved since move nothing up.
-        bucket, _, last = (cursor or "0:").partition(":")
-        at = int(bucket)
+        bucket, _, seen = (cursor or "0:").partition(":")
+        at, last = int(bucket), _id_of(seen)
         found: list[Effect] = []
+        left = MOST_LOOKED_AT
         while at < BUCKETS:
             numbers = range(at, min(at + _CHUNK, BUCKETS))
-            members = await asyncio.gather(*(self._do("ZRANGE", Bucket(n).unknown, 0, -1) for n in numbers))
-            for number, ids in zip(numbers, members, strict=True):
-                rest = sorted(i for i in ids if i.hex() > last)
-                records = await self._records([(number, i) for i in rest])
-                for member, effect in zip(rest, records, strict=True):
-                    if effect is not None and effect.company == company and effect.status is Status.INDETERMINATE:
-                        found.append(effect)
-                    if len(found) == limit:
-                        return Page(tuple(found), f"{number}:{member.hex()}")
-                last = ""
-            at = numbers[-1] + 1
+            keys = [Bucket(n).unknown for n in numbers]
+            most = min(left, 2 * limit)
+            answer = await self._guarded(self._unknown.run(self._commands, keys, [most, last]))
+            pairs = [(numbers[answer[i] - 1], answer[i + 1]) for i in range(0, len(answer), 2)]
+            for (number, member), effect in zip(pairs, await self._records(pairs), strict=True):
+                at, last = number, member
+                left -= 1
+                if (
+                    effect is not None
+                    and effect.status is Status.INDETERMINATE
+                    and (company is None or effect.company == company)
+                ):
+                    found.append(effect)
+                if len(found) == limit or not left:
+                    return Page(tuple(found), f"{at}:{last.hex()}")
+            if len(pairs) < most:
+                at, last = numbers[-1] + 1, b""
         return Page(tuple(found), None)
 
     async def ready(self) -> None:
@@ -142,6 +152,11 @@ class RedisLedger:
             return await asked
         except LedgerUnreachable as cause:
             raise LedgerUnavailable(may_have_run=cause.may_have_run) from cause
+
+
+def _id_of(text: str) -> bytes:
+    """The id in a cursor. One that was made up is a place in the order like any other."""
+    return bytes.fromhex(text[: len(text) // 2 * 2])
 
 
 def _readable(value: bytes | None) -> Effect | None:

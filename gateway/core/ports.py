@@ -29,7 +29,7 @@ class LoggedEvent(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Some effects, and the cursor that goes on from there (None: no more)."""
+    """Some effects, perhaps none, and the cursor that goes on from there (None: no more)."""
 
     effects: tuple[Effect, ...]
     cursor: str | None
@@ -72,8 +72,9 @@ class Ledger(Protocol):
         """Effects still executing whose lease has lapsed, over all conversations; a bounded look."""
         ...
 
-    async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
-        """A company's indeterminate effects."""
+    async def unknown(self, company: str | None, cursor: str | None, limit: int) -> Page:
+        """Indeterminate effects of one company, or (None) of all; a bounded look: a page may hold fewer than `limit`,
+        or none, and still have a cursor."""
         ...
 
     async def ready(self) -> None:
