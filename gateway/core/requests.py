@@ -140,14 +140,20 @@ class Lose(msgspec.Struct, frozen=True):
     http_status: int | None = None
 
 
+STATUS_ENDPOINT: Final = "status_endpoint"
+"""The evidence of a resolution that the merchant's status endpoint gave (5.4)."""
+
+
 class Resolve(msgspec.Struct, frozen=True):
-    """Someone with the right to do so says how an unknown outcome ended; an outcome of None: it never happened."""
+    """Someone with the right to do so says how an unknown outcome ended; an outcome of None: it never happened.
+    `evidence` names what it rests on, STATUS_ENDPOINT where the merchant itself said so."""
 
     effect_id: bytes
     outcome: Outcome | None
     by: str
     note: str
     keep_ms: int
+    evidence: str = ""
 
 
 End: TypeAlias = Settle | Release | Lose | Resolve

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from gateway.core.conversation import Event, View, Writes
 from gateway.core.decisions import Conflicting, Gone, Late, Need, Settled, Step
 from gateway.core.granting import lost
 from gateway.core.record import SETTLED, Effect, Mode, Move, Outcome, Status, moved
-from gateway.core.requests import End, Lose, Release, Resolve, Settle
+from gateway.core.reply_body import NULL
+from gateway.core.requests import STATUS_ENDPOINT, End, Lose, Release, Resolve, Settle
 
 
 def end(view: View, request: End) -> Step:
@@ -36,6 +39,8 @@ def _settle(view: View, effect: Effect, request: Settle) -> Step:
     if effect.status in SETTLED:
         if effect.settled_by == request.token and effect.outcome == request.outcome:
             return Step(Settled(effect))
+        if success and issued and not effect.settled_by and _borne_out(effect.outcome, request.outcome):
+            return Step(Settled(effect))
         return _conflict(effect, request) if success and issued else Step(Late(effect))
     if effect.status is Status.EXECUTING and current:
         return _settled(view, effect, request.outcome, request.token, request.keep_ms, {})
@@ -51,8 +56,11 @@ def _settle(view: View, effect: Effect, request: Settle) -> Step:
     return Step(Late(effect))
 
 
-def _conflict(effect: Effect, request: Settle) -> Step:
-    event = Event("effect.conflict", effect.effect_id, {"stands": effect.status.value, "came": "succeeded"})
+def _conflict(effect: Effect, request: Settle | Resolve) -> Step:
+    data = {"stands": effect.status.value, "came": "succeeded"}
+    if isinstance(request, Resolve):
+        data["evidence"] = request.evidence
+    event = Event("effect.conflict", effect.effect_id, data)
     return Step(Conflicting(effect), Writes(events=(event,), keep_ms=request.keep_ms), alarm=True)
 
 
@@ -130,16 +138,62 @@ def _lose(view: View, effect: Effect, request: Lose) -> Step:
 def _resolve(view: View, effect: Effect, request: Resolve) -> Step:
     wanted = Status.ABSENT if request.outcome is None else request.outcome.status
     if effect.status is not Status.INDETERMINATE:
-        same = effect.status is wanted and (request.outcome is None or effect.outcome == request.outcome)
-        return Step((Gone() if wanted is Status.ABSENT else Settled(effect)) if same else Late(effect))
-    told = Event(
-        "effect.resolved",
-        effect.effect_id,
-        {"outcome": wanted.value, "by": request.by, "note": request.note},
-    )
+        same = effect.status is wanted and (request.outcome is None or agree(effect.outcome, request.outcome))
+        if same:
+            return Step(Gone() if wanted is Status.ABSENT else Settled(effect))
+        return _contradicted(view, effect, request)
+    told = Event("effect.resolved", effect.effect_id, _said_by(request, wanted))
     if request.outcome is None:
         # The tokens stay behind as a mark: a success that one of them reports later raises the alarm (4.4).
         mark = moved(effect, Move.RESOLVE, Status.ABSENT, slots=(), settled_at=None)
         return Step(Gone(), _vanished(view, effect, mark, request.keep_ms, told))
     after = moved(effect, Move.RESOLVE, wanted, outcome=request.outcome, settled_at=None, arguments=None)
     return Step(Settled(after), ended(view, after, request.keep_ms, told))
+
+
+def _said_by(request: Resolve, wanted: Status) -> dict[str, object]:
+    """Who resolved what, and on what grounds; what is not stated is left out."""
+    outcome = request.outcome
+    said: dict[str, object] = {"outcome": wanted.value, "by": request.by}
+    if request.note:
+        said["note"] = request.note
+    if request.evidence:
+        said["evidence"] = request.evidence
+    if outcome is not None and outcome.fault is not None:
+        said["code"] = outcome.fault.code
+    if outcome is not None and outcome.dropped:
+        said["result_dropped"] = True
+    return said
+
+
+def _contradicted(view: View, effect: Effect, request: Resolve) -> Step:
+    """A resolution that came too late. The merchant's own "committed" is as good as a success under a token (4.4)."""
+    outcome = request.outcome
+    if request.evidence != STATUS_ENDPOINT or outcome is None or outcome.status is not Status.SUCCEEDED:
+        return Step(Late(effect))
+    if effect.status is Status.ABSENT:
+        return _settled(view, effect, outcome, b"", request.keep_ms, {"late": True, "evidence": request.evidence})
+    new_claim = effect.status is Status.EXECUTING and effect.mode is Mode.AT_MOST_ONCE
+    if new_claim or effect.status in (Status.FAILED, Status.DENIED):
+        return _conflict(effect, request)
+    return Step(Late(effect))
+
+
+def _borne_out(stands: Outcome | None, came: Outcome) -> bool:
+    """Whether what was resolved is what a late success says: that it was done, and its result if it has one."""
+    if stands is None or stands.status is not came.status:
+        return False
+    return stands.dropped or stands.result in (None, NULL) or agree(stands, came)
+
+
+def agree(one: Outcome | None, other: Outcome | None) -> bool:
+    """Whether two accounts of an effect are one. White space between values is its writer's and says nothing."""
+    if one is None or other is None or one.result is None or other.result is None:
+        return one == other
+    return (one.status, one.dropped, one.fault) == (other.status, other.dropped, other.fault) and _compact(
+        one.result
+    ) == _compact(other.result)
+
+
+def _compact(result: bytes) -> bytes:
+    return msgspec.json.format(result, indent=-1)

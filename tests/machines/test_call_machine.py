@@ -28,7 +28,7 @@ from gateway.core import identity
 from gateway.core.expiry import APPROVAL_EXPIRED
 from gateway.core.identity import Kind, Place, Scope
 from gateway.core.record import Fault, Mode, Outcome, Status
-from gateway.core.requests import Claim, Lose, OnRepeat, Release, Resolve, Settle, Terms
+from gateway.core.requests import STATUS_ENDPOINT, Claim, Lose, OnRepeat, Release, Resolve, Settle, Terms
 from gateway.service.deciding import Decider
 
 CLOCKS = (fakeredis._helpers, fakeredis._socket._base, fakeredis.commands_mixins.server_mixin)
@@ -340,6 +340,8 @@ class Model:
         if work.status in (SUCCEEDED, FAILED, DENIED):
             if (work.settled_by, work.outcome) == (token, outcome):
                 return "settled"
+            if success and not work.settled_by and work.outcome == outcome:
+                return "settled"  # resolved meanwhile, and rightly
             return "conflict" if success else "late"
         current = work.status is EXECUTING and work.tokens[-1] == token
         retried = work.status is EXECUTING and work.mode is Mode.SAFE_TO_RETRY
@@ -371,13 +373,22 @@ class Model:
             work.status, work.was_unknown, work.moved = UNKNOWN, True, self.now
         return "late"
 
-    def resolve(self, work, outcome):
+    def resolve(self, work, outcome, evidence):
+        """5.4, 5.5: what the merchant itself says was done is as good as a success under a token (4.4)."""
         if work is None:
             return "late"
+        committed = evidence == STATUS_ENDPOINT and outcome is not None and outcome.status is SUCCEEDED
         if work.key in self.marks:
+            if committed:
+                self.works.append(self.marks.pop(work.key))
+                self.end(work, outcome, b"")
+                return "settled"
             return "gone" if outcome is None else "late"
         if work.status is not UNKNOWN:
-            return "settled" if outcome is not None and work.outcome == outcome else "late"
+            if outcome is not None and work.outcome == outcome:
+                return "settled"
+            otherwise = work.status in (FAILED, DENIED) or (work.status is EXECUTING and work.mode is Mode.AT_MOST_ONCE)
+            return "conflict" if committed and otherwise else "late"
         if outcome is None:
             self.vanish(work)
             work.settled = self.now
@@ -682,11 +693,11 @@ class CallMachine(RuleBasedStateMachine):
             self.trace.lost(effect.effect_id)
 
     @precondition(lambda self: self.grants)
-    @rule(data=st.data(), outcome=OUTCOMES | st.none())
-    def resolve(self, data, outcome):
+    @rule(data=st.data(), outcome=OUTCOMES | st.none(), evidence=st.sampled_from(["", STATUS_ENDPOINT]))
+    def resolve(self, data, outcome, evidence):
         work, effect, _ = self.drawn(data)
-        expected = self.model.resolve(work, outcome)
-        decision = self.end_ledger(Resolve(effect.effect_id, outcome, "ops", "", KEEP_MS), effect)
+        expected = self.model.resolve(work, outcome, evidence)
+        decision = self.end_ledger(Resolve(effect.effect_id, outcome, "ops", "", KEEP_MS, evidence), effect)
         self.expect(decision, expected)
         if expected == "gone":
             self.trace.vanished(effect.effect_id)
