@@ -173,7 +173,7 @@ class HandleCall:
             case d.Blocked(effect=effect, first=first):
                 return answers.of_hold(asked, effect, first)
             case d.Denied(fault=fault, first=first):
-                await self._log_denial(claim, fault)
+                await self._log_denial(claim, fault, first)
                 return answers.of_denial(asked, fault, first)
             case d.Refused():
                 raise problem_of(decision)
@@ -263,13 +263,15 @@ class HandleCall:
             refusal=refusal,
         )
 
-    async def _log_denial(self, claim: Claim, fault: Fault) -> None:
+    async def _log_denial(self, claim: Claim, fault: Fault, first: Effect | None) -> None:
         data = {
             "code": fault.code,
             "target": claim.target,
             "tool_call_id": claim.tool_call_id,
             "turn": claim.place.turn,
         }
+        if first is not None:
+            data["first"] = first.hex
         conversation = identity.conversation_digest(claim.company, claim.conversation)
         try:
             await self._ledger.append(conversation, [Event("effect.denied", None, data)], claim.terms.retention_ms)

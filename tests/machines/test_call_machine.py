@@ -26,6 +26,7 @@ from gateway.adapters.redis_urls import open_client, parse_ledger_url
 from gateway.core import decisions as d
 from gateway.core import identity
 from gateway.core.expiry import APPROVAL_EXPIRED
+from gateway.core.explain import status_of
 from gateway.core.identity import Kind, Place, Scope
 from gateway.core.record import Fault, Mode, Outcome, Status
 from gateway.core.requests import STATUS_ENDPOINT, Claim, Lose, OnRepeat, Release, Resolve, Settle, Terms
@@ -743,9 +744,22 @@ class CallMachine(RuleBasedStateMachine):
         if not any(w.status in (UNKNOWN, EXECUTING) for w in self.model.works):
             assert all(self.do("PTTL", key) > 0 for key in self.do("KEYS", "*"))
 
+    @invariant()
+    def the_events_alone_tell_where_every_effect_stands(self):
+        """7.6"""
+        digest = identity.conversation_digest("acme", "c-1")
+        logged = self.loop.run_until_complete(self.ledger.events(digest, 0, 100_000))
+        told = {}
+        for each in logged:
+            event = each.event
+            told.setdefault(event.effect_id, []).append({"type": event.type, "effect_id": "", **event.data})
+        for work in self.model.works:
+            if work.id is not None:
+                assert status_of(told[work.id]) == work.status.value
+
 
 def test_the_ledger_and_the_model_never_part():
-    """2.1, 2.3, 2.4, 2.5, 2.6, 2.7, 4.1, 4.3, 4.4, 4.5, 4.6, 4.7, 4.9, 4.13, 4.15, 7.4 (an expiry)"""
+    """2.1, 2.3, 2.4, 2.5, 2.6, 2.7, 4.1, 4.3, 4.4, 4.5, 4.6, 4.7, 4.9, 4.13, 4.15, 5.4, 7.4 (an expiry), 7.6"""
     run_state_machine_as_test(CallMachine, settings=settings.get_profile("machines"))
 
 

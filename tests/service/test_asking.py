@@ -12,6 +12,7 @@ import pytest
 from gateway.adapters import ledger_keys, redis_ledger
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.model import Principal, Role
+from gateway.core.record import Mode
 from gateway.service import asking as asking_module
 
 OPERATOR = Principal("op", Role.OPERATOR, frozenset({"*"}), "k0")
@@ -200,7 +201,7 @@ async def test_p5_4_pauses_are_spread_so_that_questions_do_not_fall_together(wor
 
 async def test_p5_4_what_runs_again_is_not_asked_about(world, shop, retag, silent):
     """5.4, 4.6: under safe_to_retry the repeat has taken it up; its own answer is what counts."""
-    retag(world, "create_order", idempotency="safe_to_retry")
+    retag(world, "create_order", idempotency=Mode.SAFE_TO_RETRY)
     await world.call(tool_call_id="n1")
     world.merchant.behave = silent
     sent = world.merchant.hits
