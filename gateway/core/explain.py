@@ -80,7 +80,7 @@ TEXTS: Final[Mapping[str, tuple[Row, ...]]] = {
     ),
     "effect.renewed": (Row("Its holder asked for more time."),),
     "effect.succeeded": (
-        Row("Done after all, says the merchant's status endpoint, against what was resolved.", {"evidence": True}),
+        Row("Done after all, says the merchant's status endpoint.", {"said_by_merchant": True}),
         Row("The merchant did it; the result was too large to keep.", {"result_dropped": True}),
         Row("The merchant did it; its answer came late.", {"late": True}),
         Row("The merchant did it."),
@@ -111,15 +111,22 @@ TEXTS: Final[Mapping[str, tuple[Row, ...]]] = {
     ),
     "effect.rate_limited": (Row("Too many calls for now; nothing was recorded."),),
     "effect.resolved": (
-        Row("The merchant's status endpoint says that it was done.", {"evidence": "status_endpoint", "code": None}),
+        Row("The merchant's status endpoint says that it was done.", {"said_by_merchant": True, "code": None}),
         Row(
             "The merchant's status endpoint says that it was not done and never will be.",
-            {"evidence": "status_endpoint"},
+            {"said_by_merchant": True},
         ),
         Row("Resolved by {by} as never done: its id is free again. {note}", {"outcome": ABSENT}),
         Row("Resolved by {by} as {outcome}. {note}"),
     ),
-    "effect.conflict": (Row("ALARM: a success was reported, but the record says {stands}. Somebody has to look."),),
+    "effect.conflict": (
+        Row(
+            "ALARM: the merchant's status endpoint says that it was done, but the record says {stands}. "
+            "Somebody has to look.",
+            {"said_by_merchant": True},
+        ),
+        Row("ALARM: a success was reported, but the record says {stands}. Somebody has to look."),
+    ),
     "effect.replayed": (
         Row("Asked for again under its id ({count}×): answered from the record.", {"matched": "tool_call_id"}),
         Row("Asked for again by a re-run of its turn ({count}×): answered from the record.", {"matched": "effect"}),
@@ -137,7 +144,8 @@ _REPEAT = "Asking again under the same id gives this outcome; nothing is sent."
 _UNKNOWN = (
     "An identical call in this conversation is denied until this is settled.",
     "If the tool has a status endpoint, the merchant is being asked and the record settles by itself.",
-    "Else ask the merchant what became of this effect id, its Idempotency-Key; then: oncegate calls resolve.",
+    "Else ask the merchant what became of this effect id, its Idempotency-Key; then say so: "
+    "oncegate calls resolve COMPANY CONVERSATION EFFECT",
 )
 
 NOW: Final[tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]] = (

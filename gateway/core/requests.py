@@ -38,6 +38,8 @@ class Terms(msgspec.Struct, frozen=True):
     repeat_window_ms: int
     retention_ms: int
     hold_ms: int = HOLD_MS
+    unavailable_means_not_executed: bool = False
+    """Of the endpoint: its 503 and 409 then release (5.1)."""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -140,23 +142,28 @@ class Lose(msgspec.Struct, frozen=True):
     http_status: int | None = None
 
 
-STATUS_ENDPOINT: Final = "status_endpoint"
-"""The evidence of a resolution that the merchant's status endpoint gave (5.4)."""
-
-
 class Resolve(msgspec.Struct, frozen=True):
-    """Someone with the right to do so says how an unknown outcome ended; an outcome of None: it never happened.
-    `evidence` names what it rests on, STATUS_ENDPOINT where the merchant itself said so."""
+    """Someone with the right to do so says how an unknown outcome ended; an outcome of None: it never happened."""
 
     effect_id: bytes
     outcome: Outcome | None
     by: str
     note: str
     keep_ms: int
-    evidence: str = ""
+    evidence: str | None = None
+    """Where it was seen, in the words of who says so; needed of a runtime."""
+    said_by_merchant: bool = False
+    """Whether the merchant's status endpoint said so (5.4). No words can claim it: what a merchant says of its own work
+    counts for more than what others saw of it (4.4)."""
 
 
 End: TypeAlias = Settle | Release | Lose | Resolve
+
+
+class Withdraw(msgspec.Struct, frozen=True):
+    """A claim that may have landed, or may land yet, is to hold nothing (4.11)."""
+
+    claim: Claim
 
 
 def where_of(effect: Effect) -> Where:

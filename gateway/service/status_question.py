@@ -13,7 +13,7 @@ from gateway.core.identity import Kind
 from gateway.core.model import Tool
 from gateway.core.ports import Clock, Ledger, Merchant, MerchantRequest, Randomness, Signer
 from gateway.core.record import Effect, Status
-from gateway.core.requests import STATUS_ENDPOINT, Resolve, where_of
+from gateway.core.requests import Resolve, where_of
 from gateway.core.status_reply import Said, Told, told_by
 from gateway.service.deciding import Decider
 from gateway.service.registry import Registry
@@ -93,7 +93,7 @@ class StatusQuestion:
             return Learnt(False, told.retry_after_s)
         self._named.discard((tool.company, tool.name))
         keep_ms = int(self._registry.company(effect.company).retention_s * 1000)
-        resolve = Resolve(effect.effect_id, told.outcome, BY, "", keep_ms, STATUS_ENDPOINT)
+        resolve = Resolve(effect.effect_id, told.outcome, BY, "", keep_ms, said_by_merchant=True)
         await self._decider.end(resolve, stands)
         _log.info("a status endpoint settled a call", extra={"effect_id": effect.hex, "said": told.said.value})
         return Learnt(True)

@@ -108,7 +108,9 @@ def test_p9_3_nobodys_words_break_a_line(one, other):
 
 TYPES = st.sampled_from([*TEXTS, "effect.teleported"])
 SAID = st.dictionaries(
-    st.sampled_from(["code", "reason", "matched", "evidence", "again", "late", "http_status", "first", "count"]),
+    st.sampled_from(
+        ["code", "reason", "matched", "said_by_merchant", "again", "late", "http_status", "first", "count"]
+    ),
     st.none() | st.booleans() | st.integers(0, 999) | st.text(max_size=4) | st.lists(st.none(), max_size=1),
 )
 

@@ -20,16 +20,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from gateway.adapters.ledger_keys import Bucket
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
-from gateway.adapters.redis_urls import open_client, parse_ledger_url
+from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.core import decisions as d
 from gateway.core import identity
 from gateway.core.expiry import APPROVAL_EXPIRED
 from gateway.core.explain import status_of
 from gateway.core.identity import Kind, Place, Scope
 from gateway.core.record import Fault, Mode, Outcome, Status
-from gateway.core.requests import STATUS_ENDPOINT, Claim, Lose, OnRepeat, Release, Resolve, Settle, Terms
+from gateway.core.requests import Claim, Lose, OnRepeat, Release, Resolve, Settle, Terms
 from gateway.service.deciding import Decider
 
 CLOCKS = (fakeredis._helpers, fakeredis._socket._base, fakeredis.commands_mixins.server_mixin)
@@ -339,7 +340,7 @@ class Model:
             self.end(work, outcome, token)
             return "settled"
         if work.status in (SUCCEEDED, FAILED, DENIED):
-            if (work.settled_by, work.outcome) == (token, outcome):
+            if work.outcome == outcome and (work.settled_by == token or work.mode is Mode.SAFE_TO_RETRY):
                 return "settled"
             if success and not work.settled_by and work.outcome == outcome:
                 return "settled"  # resolved meanwhile, and rightly
@@ -359,10 +360,14 @@ class Model:
         if work is None or work.key in self.marks:
             return "gone"
         if work.status is EXECUTING and work.tokens[-1] == token:
+            work.tokens = work.tokens[:-1]
             if work.was_unknown:
                 work.status, work.moved = UNKNOWN, self.now
                 return "late"
             self.vanish(work)
+            if work.tokens:
+                work.settled = self.now
+                self.marks[work.key] = work
             return "gone"
         if work.status is UNKNOWN and work.tokens == [token]:
             self.vanish(work)
@@ -374,22 +379,25 @@ class Model:
             work.status, work.was_unknown, work.moved = UNKNOWN, True, self.now
         return "late"
 
-    def resolve(self, work, outcome, evidence):
+    def resolve(self, work, outcome, by_merchant):
         """5.4, 5.5: what the merchant itself says was done is as good as a success under a token (4.4)."""
         if work is None:
             return "late"
-        committed = evidence == STATUS_ENDPOINT and outcome is not None and outcome.status is SUCCEEDED
+        committed = by_merchant and outcome is not None and outcome.status is SUCCEEDED
         if work.key in self.marks:
             if committed:
                 self.works.append(self.marks.pop(work.key))
                 self.end(work, outcome, b"")
                 return "settled"
             return "gone" if outcome is None else "late"
+        self.lapse(work)
         if work.status is not UNKNOWN:
             if outcome is not None and work.outcome == outcome:
                 return "settled"
-            otherwise = work.status in (FAILED, DENIED) or (work.status is EXECUTING and work.mode is Mode.AT_MOST_ONCE)
-            return "conflict" if committed and otherwise else "late"
+            if committed and work.status is EXECUTING and work.mode is Mode.SAFE_TO_RETRY:
+                self.end(work, outcome, b"")
+                return "settled"
+            return "conflict" if committed and work.status in (EXECUTING, FAILED, DENIED) else "late"
         if outcome is None:
             self.vanish(work)
             work.settled = self.now
@@ -541,9 +549,9 @@ class CallMachine(RuleBasedStateMachine):
     def do(self, *command):
         return self.loop.run_until_complete(self.commands.do(*command))
 
-    def ask_ledger(self, ask, token, kept):
+    def request(self, ask, token, kept):
         read = identity.read_arguments({"sku": ask.sku})
-        request = Claim(
+        return Claim(
             company="acme",
             conversation="c-1",
             tool_call_id=ask.call,
@@ -557,6 +565,9 @@ class CallMachine(RuleBasedStateMachine):
             token=token,
             repeat_of=kept,
         )
+
+    def ask_ledger(self, ask, token, kept):
+        request = self.request(ask, token, kept)
         decision, _ = self.loop.run_until_complete(self.decider.claim(request))
         return decision
 
@@ -686,6 +697,22 @@ class CallMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.grants)
     @rule(data=st.data())
+    def withdraw(self, data):
+        """4.11: whether it was granted or not, its token holds nothing from then on."""
+        self.tick()
+        self.model.tidy()
+        _, _, token, ask = self.grants[data.draw(st.integers(0, len(self.grants) - 1), "claim")]
+        work = next((w for w in self.having(EXECUTING) + self.having(UNKNOWN) if token in w.tokens), None)
+        self.model.release(work, token)
+        self.loop.run_until_complete(self.decider.withdraw(self.request(ask, token, frozenset())))
+        if work is not None and work not in self.model.works:
+            self.trace.vanished(work.id)
+        elif work is not None and work.status is UNKNOWN:
+            self.trace.lost(work.id)
+        assert not any(w.tokens[-1:] == [token] for w in self.having(EXECUTING))
+
+    @precondition(lambda self: self.grants)
+    @rule(data=st.data())
     def lose(self, data):
         work, effect, token = self.drawn(data)
         expected = self.model.lose(work, token)
@@ -694,11 +721,15 @@ class CallMachine(RuleBasedStateMachine):
             self.trace.lost(effect.effect_id)
 
     @precondition(lambda self: self.grants)
-    @rule(data=st.data(), outcome=OUTCOMES | st.none(), evidence=st.sampled_from(["", STATUS_ENDPOINT]))
-    def resolve(self, data, outcome, evidence):
+    @rule(data=st.data(), outcome=OUTCOMES | st.none(), by_merchant=st.booleans())
+    def resolve(self, data, outcome, by_merchant):
         work, effect, _ = self.drawn(data)
-        expected = self.model.resolve(work, outcome, evidence)
-        decision = self.end_ledger(Resolve(effect.effect_id, outcome, "ops", "", KEEP_MS, evidence), effect)
+        lapsed = work is not None and work.status is EXECUTING and self.model.now >= work.claimed + LEASE_MS
+        expected = self.model.resolve(work, outcome, by_merchant)
+        if lapsed:
+            self.trace.lost(effect.effect_id)
+        said = Resolve(effect.effect_id, outcome, "ops", "", KEEP_MS, said_by_merchant=by_merchant)
+        decision = self.end_ledger(said, effect)
         self.expect(decision, expected)
         if expected == "gone":
             self.trace.vanished(effect.effect_id)
@@ -759,7 +790,7 @@ class CallMachine(RuleBasedStateMachine):
 
 
 def test_the_ledger_and_the_model_never_part():
-    """2.1, 2.3, 2.4, 2.5, 2.6, 2.7, 4.1, 4.3, 4.4, 4.5, 4.6, 4.7, 4.9, 4.13, 4.15, 5.4, 7.4 (an expiry), 7.6"""
+    """2.1, 2.3, 2.4, 2.5, 2.6, 2.7, 4.1, 4.3, 4.4, 4.5, 4.6, 4.7, 4.9, 4.11, 4.13, 4.15, 5.4, 5.5, 7.4 (an expiry), 7.6"""
     run_state_machine_as_test(CallMachine, settings=settings.get_profile("machines"))
 
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
-from gateway.adapters.redis_urls import open_client, parse_ledger_url
+from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.core.answer import Answer
 from gateway.core.model import Company, Principal, Role, SigningSecret, Tool
 from gateway.core.outcome import Reason, Seen, SeenKind
@@ -26,6 +27,7 @@ from gateway.service.handle_call import CallLimits, HandleCall
 from gateway.service.look_up import LookUp
 from gateway.service.reading import Reading
 from gateway.service.replay_notes import ReplayNotes
+from gateway.service.resolve_unknown import ResolveUnknown
 from gateway.service.running import Running
 from gateway.service.sending import Sending, Trace
 from gateway.service.settled_answers import SettledAnswers
@@ -163,6 +165,9 @@ class World:
     asking: Asking
     said: list[str]
     """What status endpoints said, in order."""
+    resolve: ResolveUnknown
+    conflicts: list[str]
+    """What late successes contradicted, as the metric counts them."""
 
     async def call(self, **fields: Any) -> Answer:
         request = {
@@ -196,7 +201,8 @@ def build(
     def sign(secrets: Any, message_id: str, timestamp_s: int, body: bytes) -> list[tuple[str, str]]:
         return [("webhook-id", message_id), ("webhook-timestamp", str(timestamp_s))]
 
-    decider = Decider(ledger, on_unknown=lambda effect: asking.became_unknown(effect))
+    conflicts: list[str] = []
+    decider = Decider(ledger, count_conflict=conflicts.append, on_unknown=lambda effect: asking.became_unknown(effect))
     tokens, waiting = Tokens(), Waiting(clock)
     said: list[str] = []
     asking = Asking(
@@ -247,8 +253,23 @@ def build(
         limits=CallLimits(),
     )
     sweep = Sweep(ledger, decider, waiting, notes, clock)
-    look_up = LookUp(ledger)
-    return World(commands, ledger, shelf, merchant, clock, background, handle, look_up, sweep, decider, asking, said)
+    resolve = ResolveUnknown(registry=shelf, ledger=ledger, decider=decider, waiting=waiting, result_cap=1_048_576)  # type: ignore[arg-type]
+    return World(
+        commands,
+        ledger,
+        shelf,
+        merchant,
+        clock,
+        background,
+        handle,
+        LookUp(ledger),
+        sweep,
+        decider,
+        asking,
+        said,
+        resolve,
+        conflicts,
+    )
 
 
 @pytest.fixture
