@@ -13,12 +13,10 @@ from typing import Final
 
 from gateway.adapters.addresses import SystemResolver, check_endpoint
 from gateway.adapters.config_files import Judges, read_merchants_folder
-from gateway.adapters.local_redis import LocalRedis
 from gateway.adapters.merchant_http import HttpLimits, MerchantHttp
-from gateway.adapters.redis_commands import Commands
+from gateway.adapters.redis_commands import SendsCommands
 from gateway.adapters.redis_documents import RedisDocuments
 from gateway.adapters.redis_ledger import RedisLedger
-from gateway.adapters.redis_urls import LedgerUrl, open_client, parse_ledger_url
 from gateway.adapters.schemas import Schemas
 from gateway.adapters.signing import sign_headers
 from gateway.adapters.system import Background, SystemClock, SystemRandomness
@@ -26,7 +24,9 @@ from gateway.core.addresses import check_url
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.model import Principal, Role
 from gateway.core.registration import FromFile
+from gateway.ledger import claim_wait, examine_ledger, open_commands, refuse_unsafe
 from gateway.service.adopt_files import AdoptFiles
+from gateway.service.asking import Asking
 from gateway.service.deciding import Decider
 from gateway.service.handle_call import CallLimits, HandleCall
 from gateway.service.look_up import LookUp
@@ -35,9 +35,11 @@ from gateway.service.reading import Reading
 from gateway.service.register_tool import RegisterTool
 from gateway.service.registry import Registry
 from gateway.service.replay_notes import ReplayNotes
+from gateway.service.resolve_unknown import ResolveUnknown
 from gateway.service.running import Running
 from gateway.service.sending import Sending
 from gateway.service.settled_answers import SettledAnswers
+from gateway.service.status_question import StatusQuestion
 from gateway.service.sweep import Sweep
 from gateway.service.waiting import Waiting
 from gateway.settings import Settings
@@ -61,14 +63,15 @@ class Gateway:
 
 @contextlib.asynccontextmanager
 async def open_gateway(settings: Settings, *, config: Path, environ: Mapping[str, str]) -> AsyncIterator[Gateway]:
-    """Connect, read the merchants' files, start the sweep; undo it all in the reverse order.
+    """Connect, read the merchants' files, start what is done unasked; undo it all in the reverse order.
 
-    Raises LocalRedisError where the embedded ledger cannot start, ConfigError for wrong merchant files,
-    LedgerUnavailable where the ledger does not answer.
+    Raises LocalRedisError where the embedded ledger cannot start, ConfigError for wrong merchant files and for a ledger
+    that may forget what was done (4.14), LedgerUnavailable where the ledger does not answer.
     """
     async with contextlib.AsyncExitStack() as stack:
         ledger_ended = asyncio.Event()
         commands = await open_commands(stack, settings, ledger_ended)
+        refuse_unsafe(await examine_ledger(settings, commands), allow_unsafe=settings.ledger.allow_unsafe)
         resolver = SystemResolver()
         stack.callback(resolver.close)
         merchant = MerchantHttp(
@@ -81,42 +84,18 @@ async def open_gateway(settings: Settings, *, config: Path, environ: Mapping[str
         world = _World(settings, commands, merchant, resolver, _merchant_files(settings, config, environ))
         await world.adopt_files()
         gateway = world.gateway(ledger_ended)
-        sweeping = asyncio.create_task(world.sweep.forever())
+        unasked = [asyncio.create_task(each.forever()) for each in (world.sweep, world.asking)]
         try:
             yield gateway
         finally:
             left_s = gateway.stopping.left_s(settings.stop.grace_s)
             await gateway.app.calls.drain(left_s)
-            sweeping.cancel()
-            await asyncio.gather(sweeping, return_exceptions=True)
+            for task in unasked:
+                task.cancel()
+            await asyncio.gather(*unasked, return_exceptions=True)
             with contextlib.suppress(LedgerUnavailable):
                 await world.notes.flush(everything=True)
             await world.background.drain(gateway.stopping.left_s(settings.stop.grace_s) + 0.5)
-
-
-async def open_commands(
-    stack: contextlib.AsyncExitStack, settings: Settings, ended: asyncio.Event | None = None
-) -> Commands:
-    """A connection to the ledger, with the embedded server started first where the URL says so; `ended` is set
-    should that server end before the stack is closed."""
-    url = parse_ledger_url(settings.ledger.url)
-    if url.kind == "local":
-        local = LocalRedis(url.path)
-        stack.push_async_callback(local.stop)
-        url = LedgerUrl.for_socket(await local.start())
-        if ended is not None:
-            watching = asyncio.create_task(local.wait())
-            watching.add_done_callback(lambda task: None if task.cancelled() else ended.set())
-            stack.callback(watching.cancel)
-    times = {
-        "connect_timeout_s": settings.ledger.connect_timeout_s,
-        "command_timeout_s": settings.ledger.command_timeout_s,
-    }
-    client = open_client(url, **times)
-    stack.push_async_callback(client.aclose)
-    commands = Commands(client, connections=settings.ledger.connections, **times)
-    stack.push_async_callback(commands.close)
-    return commands
 
 
 class _World:
@@ -125,14 +104,14 @@ class _World:
     def __init__(
         self,
         settings: Settings,
-        commands: Commands,
+        commands: SendsCommands,
         merchant: MerchantHttp,
         resolver: SystemResolver,
         files: Sequence[FromFile],
     ) -> None:
         self._settings = settings
         self.clock, self.randomness, self.background = SystemClock(), SystemRandomness(), Background()
-        self.ledger = RedisLedger(commands, nonce=self.randomness.nonce)
+        self.ledger = RedisLedger(commands, nonce=self.randomness.nonce, wait=claim_wait(settings))
         self.documents, self.schemas = RedisDocuments(commands), Schemas()
         self.registry = Registry(
             self.documents,
@@ -141,20 +120,42 @@ class _World:
             files=files,
             fixed_keys={"dev": DEV_PRINCIPAL} if settings.dev else {},
         )
-        self.decider, self.waiting = (
-            Decider(self.ledger, sleep=self.clock.sleep, jitter=random.random),
-            Waiting(self.clock),
+        self.metrics = Metrics()
+        self.decider = Decider(
+            self.ledger,
+            sleep=self.clock.sleep,
+            jitter=random.random,
+            count_conflict=self.metrics.conflict,
+            on_unknown=lambda effect: self.asking.became_unknown(effect),
         )
+        self.waiting = Waiting(self.clock)
         self.settled = SettledAnswers(self.clock)
         self.notes = ReplayNotes(self.ledger, self.clock, self.background.spawn)
         self.sweep = Sweep(self.ledger, self.decider, self.waiting, self.notes, self.clock)
-        self.metrics = Metrics()
         self.sending = Sending(
             merchant,
             sign_headers,
             self.clock,
             result_cap=settings.merchants.result_cap_bytes,
             count=self.metrics.merchant_outcome,
+        )
+        self.asking = Asking(
+            ledger=self.ledger,
+            registry=self.registry,
+            question=StatusQuestion(
+                merchant=merchant,
+                sign=sign_headers,
+                registry=self.registry,
+                ledger=self.ledger,
+                decider=self.decider,
+                clock=self.clock,
+                randomness=self.randomness,
+                result_cap=settings.merchants.result_cap_bytes,
+                count=self.metrics.status_answer,
+            ),
+            clock=self.clock,
+            jitter=random.random,
+            pace=settings.asking.pace,
         )
         self.register_tool = RegisterTool(
             registry=self.registry,
@@ -189,6 +190,7 @@ class _World:
             ),
             reading=Reading(self.sending, self.registry, self.clock, self.randomness),
             waiting=self.waiting,
+            asking=self.asking,
             notes=self.notes,
             settled=self.settled,
             schemas=self.schemas,
@@ -200,6 +202,13 @@ class _World:
         services = Services(
             handle_call=handle_call,
             look_up=LookUp(self.ledger),
+            resolve_unknown=ResolveUnknown(
+                registry=self.registry,
+                ledger=self.ledger,
+                decider=self.decider,
+                waiting=self.waiting,
+                result_cap=self._settings.merchants.result_cap_bytes,
+            ),
             register_tool=self.register_tool,
             manage_company=ManageCompany(
                 registry=self.registry,
@@ -214,7 +223,12 @@ class _World:
             stopping=stopping,
             clock=self.clock,
             randomness=self.randomness,
-            limits=Limits(body_bytes=self._settings.http.body_limit_bytes, batch_calls=self._settings.http.batch_limit),
+            limits=Limits(
+                body_bytes=self._settings.http.body_limit_bytes,
+                batch_calls=self._settings.http.batch_limit,
+                # A probe that waits for replicas may take as long as a claim does.
+                ready_s=1.0 + (self._settings.ledger.wait_timeout_s if self._settings.ledger.waits else 0.0),
+            ),
         )
         return Gateway(create_app(services), stopping, ledger_ended)
 

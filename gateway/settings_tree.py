@@ -13,9 +13,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 from gateway.adapters.redis_urls import LedgerUrlError, parse_ledger_url
 from gateway.core.addresses import LOOPBACK, Network
 from gateway.core.model import Company
+from gateway.service.asking import Pace
 
 MIB: Final = 1_048_576
-RESERVED: Final = "is planned and not available in this version; leave it out"
 
 
 def _ledger(url: str) -> str:
@@ -43,7 +43,7 @@ class _Section(BaseModel):
 
 
 class LedgerSettings(_Section):
-    """Where the ledger is. Promise 4.14 names what is planned."""
+    """Where the ledger is, and how safely a claim must be kept before anything is sent (4.14)."""
 
     url: Annotated[str, AfterValidator(_ledger)] = Field(
         default="local:.oncegate",
@@ -51,11 +51,21 @@ class LedgerSettings(_Section):
         description="a redis://, rediss:// or unix:// URL, local:FOLDER, or memory",
         json_schema_extra={"secret": True},
     )
-    wait_replicas: Literal[0] = Field(default=0, description=RESERVED, json_schema_extra={"reserved": True})
-    wait_fsync: Literal[0] = Field(default=0, description=RESERVED, json_schema_extra={"reserved": True})
+    wait_replicas: int = Field(default=0, ge=0, le=16, description="a whole number from 0 (none) to 16")
+    wait_fsync: bool = Field(default=False, description="true or false; true needs Redis or Valkey 7.2")
+    wait_timeout_s: float = Field(
+        default=1.0, ge=0.01, le=20, description="seconds from 0.01 to 20, below ledger.command_timeout_s"
+    )
+    allow_unsafe: bool = Field(
+        default=False, description="true or false; true starts on a Redis that may forget what was done"
+    )
     connections: int = Field(default=4, ge=1, le=64, description="a whole number from 1 to 64")
     connect_timeout_s: float = Field(default=1.0, ge=0.05, le=30, description="seconds from 0.05 to 30")
     command_timeout_s: float = Field(default=2.0, ge=0.05, le=30, description="seconds from 0.05 to 30")
+
+    @property
+    def waits(self) -> bool:
+        return self.wait_replicas > 0 or self.wait_fsync
 
 
 class HttpSettings(_Section):
@@ -89,6 +99,20 @@ class CallSettings(_Section):
     max_steps: Annotated[int, Field(ge=1, le=1_000)] | Literal["off"] = Field(
         default=6, description='a whole number from 1 to 1000, or "off"'
     )
+
+
+class AskingSettings(_Section):
+    """How merchants with a status endpoint are asked about unknown outcomes (5.4)."""
+
+    first_s: float = Field(
+        default=1.0, ge=0.05, le=60, description="seconds from 0.05 to 60; doubled after each question in vain"
+    )
+    longest_s: float = Field(default=600.0, ge=1, le=86_400, description="seconds from 1 to 86400")
+    at_once: int = Field(default=32, ge=1, le=1_000, description="questions on their way, from 1 to 1000")
+
+    @property
+    def pace(self) -> Pace:
+        return Pace(self.first_s, self.longest_s, self.at_once)
 
 
 class RetentionSettings(_Section):
@@ -127,6 +151,7 @@ class Settings(_Section):
     http: HttpSettings = HttpSettings()
     merchants: MerchantSettings = MerchantSettings()
     calls: CallSettings = CallSettings()
+    asking: AskingSettings = AskingSettings()
     retention: RetentionSettings = RetentionSettings()
     registration: RegistrationSettings = RegistrationSettings()
     stop: StopSettings = StopSettings()

@@ -2,40 +2,54 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import msgpack
+
 from gateway.adapters import ledger_codec as codec
-from gateway.adapters.ledger_keys import BUCKETS, Bucket
-from gateway.adapters.redis_commands import Commands, LedgerUnreachable
+from gateway.adapters.claim_wait import ClaimWait, replies
+from gateway.adapters.ledger_keys import Bucket
+from gateway.adapters.redis_commands import SendsCommands
+from gateway.adapters.redis_errors import served
+from gateway.adapters.redis_listings import Listings
 from gateway.adapters.redis_scripts import Script
 from gateway.core.conversation import CallSlot, Event, View, Where, Writes
-from gateway.core.errors import LedgerUnavailable
 from gateway.core.granting import MAX_LIVE
 from gateway.core.ports import Line, LoggedEvent, Page, Swap
 from gateway.core.record import UNENDING, Effect, Status
 
-_log = logging.getLogger("oncegate.ledger")
-
 Name = tuple[str, bytes]
+# Not msgspec: what Redis unpacks with is older than MessagePack's type for bytes.
+_pack: Final = msgpack.Packer(use_bin_type=False).pack
 _UNCHANGED: Final = (b"=", b"", b"")
 _DUE, _UNKNOWN, _LIVE = 3, 4, 1  # key numbers in swap.lua
 _CHUNK: Final = 256
+"""Appends in one write."""
 _FOREVER, _KEEP = "ever", "keep"
+_THOUGH_FULL: Final = b"end"
+_EMPTIED_MS: Final = 3_600_000
+"""How long a slot that was emptied, or was looked into and found empty, differs from one that never was: longer than
+any command is under way. A claim that was decided before and arrives after finds it changed (4.11)."""
 _INDEXES: Final = ((Status.EXECUTING, _DUE), (Status.INDETERMINATE, _UNKNOWN))
 
 
 class RedisLedger:
     """Implements `gateway.core.ports.Ledger` over one Redis (or fakeredis). Raises LedgerUnavailable."""
 
-    def __init__(self, commands: Commands, *, nonce: Callable[[], bytes] = lambda: os.urandom(8)) -> None:
+    def __init__(
+        self,
+        commands: SendsCommands,
+        *,
+        nonce: Callable[[], bytes] = lambda: os.urandom(8),
+        wait: ClaimWait | None = None,
+    ) -> None:
         self._commands = commands
         self._nonce = nonce
+        self._wait = wait
         self._swap = Script.load("swap")
-        self._due = Script.load("due")
+        self._listings = Listings(commands)
 
     async def read(self, where: Where) -> View:
         bucket = Bucket.of(where.conversation)
@@ -47,12 +61,12 @@ class RedisLedger:
         bucket, version = Bucket.of(where.conversation), self._nonce()
         values = _values(where, writes)
         versions = view.versions
-        names = list({**dict.fromkeys(bucket.read_by(where)), **versions, **values})
+        names = {**dict.fromkeys(bucket.read_by(where)), **versions, **values}
         operations = _operations(view, writes)
         arguments = [
             version,
             bucket.records,
-            b"" if writes.admits is None else MAX_LIVE,
+            MAX_LIVE if writes.admits is not None else _THOUGH_FULL if writes.though_full else b"",
             writes.keep_ms,
             len(operations) // 4,
             *operations,
@@ -60,20 +74,22 @@ class RedisLedger:
             *[codec.event_bytes(event) for event in writes.events],
         ]
         for name in names:
-            arguments += (versions.get(name, b""), *values.get(name, _UNCHANGED))
-        answer = await self._run(bucket, names, arguments)
+            arguments.append(versions.get(name, b""))
+            arguments += values.get(name, _UNCHANGED)
+        wait = self._wait if self._wait is not None and writes.claims else None
+        answer = await self._run(bucket, names, arguments, wait)
         if answer[0] == 1:
             return Swap(True, _after(view, writes, values, version, answer[1]))
-        return Swap(False, _view(bucket, names, answer))
+        return Swap(False, _view(bucket, list(names), answer))
 
     async def append(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> None:
         keys, arguments = self._appending(conversation, events, keep_ms)
-        await self._guarded(self._swap.run(self._commands, keys, arguments))
+        await served(self._swap.run(self._commands, keys, arguments))
 
     async def append_each(self, lines: Sequence[Line]) -> None:
         asked = [self._appending(line.conversation, (line.event,), line.keep_ms) for line in lines]
         for start in range(0, len(asked), _CHUNK):
-            await self._guarded(self._swap.run_each(self._commands, asked[start : start + _CHUNK]))
+            await served(self._swap.run_each(self._commands, asked[start : start + _CHUNK]))
 
     def _appending(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> tuple[list[Any], list[Any]]:
         """A swap of no values: it writes its events, whatever else has changed."""
@@ -83,74 +99,38 @@ class RedisLedger:
         return keys, [self._nonce(), bucket.records, b"", keep_ms, 0, len(lines), *lines]
 
     async def events(self, conversation: bytes, after: int, limit: int) -> list[LoggedEvent]:
-        raw = await self._do("LRANGE", Bucket.of(conversation).events, after, after + limit - 1)
+        raw = await served(self._commands.do("LRANGE", Bucket.of(conversation).events, after, after + limit - 1))
         return [codec.event_of(after + 1 + place, line) for place, line in enumerate(raw)]
 
-    async def due(self, limit: int) -> list[Effect]:
-        found: list[Effect] = []
-        for start in range(0, BUCKETS, _CHUNK):
-            numbers = range(start, min(start + _CHUNK, BUCKETS))
-            answer = await self._guarded(
-                self._due.run(self._commands, [Bucket(n).due for n in numbers], [limit - len(found)])
-            )
-            pairs = [(numbers[answer[i] - 1], answer[i + 1]) for i in range(0, len(answer), 2)]
-            found.extend(e for e in await self._records(pairs) if e is not None)
-            if len(found) >= limit:
-                break
-        return found
+    async def due(self, limit: int, cursor: str | None = None) -> Page:
+        return await self._listings.due(limit, cursor)
 
-    async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
-        # The cursor names the last one seen, not how many were: those resolved since move nothing up.
-        bucket, _, last = (cursor or "0:").partition(":")
-        at = int(bucket)
-        found: list[Effect] = []
-        while at < BUCKETS:
-            numbers = range(at, min(at + _CHUNK, BUCKETS))
-            members = await asyncio.gather(*(self._do("ZRANGE", Bucket(n).unknown, 0, -1) for n in numbers))
-            for number, ids in zip(numbers, members, strict=True):
-                rest = sorted(i for i in ids if i.hex() > last)
-                records = await self._records([(number, i) for i in rest])
-                for member, effect in zip(rest, records, strict=True):
-                    if effect is not None and effect.company == company and effect.status is Status.INDETERMINATE:
-                        found.append(effect)
-                    if len(found) == limit:
-                        return Page(tuple(found), f"{number}:{member.hex()}")
-                last = ""
-            at = numbers[-1] + 1
-        return Page(tuple(found), None)
+    async def unknown(self, company: str | None, cursor: str | None, limit: int) -> Page:
+        return await self._listings.unknown(company, cursor, limit)
 
     async def ready(self) -> None:
-        await self._do("SET", Bucket(0).probe, b"1", "PX", 60_000)
+        write = ("SET", Bucket(0).probe, b"1", "PX", 60_000)
+        if self._wait is None:
+            await served(self._commands.do(*write))
+        else:
+            _, reply = await replies(self._commands.do_together(write, self._wait.command))
+            self._wait.check(reply)
 
-    async def _records(self, pairs: Sequence[tuple[int, bytes]]) -> list[Effect | None]:
-        raw = await asyncio.gather(*(self._do("GET", Bucket(number).records + id_) for number, id_ in pairs))
-        return [_readable(value) for value in raw]
-
-    async def _run(self, bucket: Bucket, names: Sequence[Name], arguments: list[Any]) -> list[Any]:
-        keys = [bucket.live, bucket.events, bucket.due, bucket.unknown, *[bucket.key(name) for name in names]]
-        try:
-            answer: list[Any] = await self._swap.run(self._commands, keys, arguments)
-        except LedgerUnreachable as cause:
-            raise LedgerUnavailable(may_have_run=cause.may_have_run) from cause
+    async def _run(
+        self, bucket: Bucket, names: Iterable[Name], arguments: list[Any], wait: ClaimWait | None = None
+    ) -> list[Any]:
+        keys = [bucket.live, bucket.events, bucket.due, bucket.unknown, *bucket.keys(names)]
+        if self._commands.unpacks:
+            arguments = [_pack(arguments)]
+        if wait is not None:
+            waited = self._swap.run_before(self._commands, keys, arguments, [wait.command])
+            swapped: list[Any]
+            swapped, reply = await replies(waited)
+            if swapped[0] == 1:
+                wait.check(reply)
+            return swapped
+        answer: list[Any] = await served(self._swap.run(self._commands, keys, arguments))
         return answer
-
-    async def _do(self, *arguments: Any) -> Any:
-        return await self._guarded(self._commands.do(*arguments))
-
-    async def _guarded(self, asked: Any) -> Any:
-        try:
-            return await asked
-        except LedgerUnreachable as cause:
-            raise LedgerUnavailable(may_have_run=cause.may_have_run) from cause
-
-
-def _readable(value: bytes | None) -> Effect | None:
-    """A record of a listing. One that a newer gateway wrote is that gateway's to sweep: it is passed over here."""
-    try:
-        return codec.effect_of(codec.opened(value)) if value else None
-    except codec.UnknownFormat as unknown:
-        _log.error("a record was passed over: %s", unknown)
-        return None
 
 
 def _view(bucket: Bucket, names: Sequence[Name], answer: Sequence[Any]) -> View:
@@ -201,7 +181,8 @@ def _values(where: Where, writes: Writes) -> dict[Name, tuple[Any, Any, bytes]]:
             payload = codec.identical_payload(writes.identical)
             values["identical", where.fingerprint] = (b"w", _FOREVER if unending else _kept(writes), payload)
         else:
-            values["identical", where.fingerprint] = (b"d", b"", b"")
+            payload = codec.identical_payload(writes.identical)
+            values["identical", where.fingerprint] = (b"w", _EMPTIED_MS, payload)
     if writes.attempt_seen is not None and where.turn is not None:
         payload = codec.attempt_payload(writes.attempt_seen)
         values["turn", where.turn.encode()] = (b"w", _kept(writes), payload)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
@@ -29,7 +28,7 @@ class LoggedEvent(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Some effects, and the cursor that goes on from there (None: no more)."""
+    """Some effects, perhaps none, and the cursor that goes on from there (None: no more)."""
 
     effects: tuple[Effect, ...]
     cursor: str | None
@@ -52,7 +51,11 @@ class Ledger(Protocol):
         ...
 
     async def swap(self, where: Where, view: View, writes: Writes) -> Swap:
-        """Write all of `writes` if nothing in `view` has changed, else nothing."""
+        """Write all of `writes` if nothing in `view` has changed, else nothing.
+
+        Writes that claim (`writes.claims`) are applied only once as many servers hold them as the ledger was told to
+        wait for (4.14). Too few: LedgerUnavailable with `may_have_run`, since the claim stands where it was written.
+        """
         ...
 
     async def append(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> None:
@@ -68,26 +71,30 @@ class Ledger(Protocol):
         """Events numbered above `after`, oldest first."""
         ...
 
-    async def due(self, limit: int) -> list[Effect]:
-        """Effects still executing whose lease has lapsed, over all conversations; a bounded look."""
+    async def due(self, limit: int, cursor: str | None = None) -> Page:
+        """Effects still executing whose lease has lapsed, over all conversations: of about `limit` that fell due those
+        that can be read. A look goes on from the cursor behind it, whatever became of what it found."""
         ...
 
-    async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
-        """A company's indeterminate effects."""
+    async def unknown(self, company: str | None, cursor: str | None, limit: int) -> Page:
+        """Indeterminate effects of one company, or (None) of all; a bounded look: a page may hold fewer than `limit`,
+        or none, and still have a cursor."""
         ...
 
     async def ready(self) -> None:
-        """Returns if a claim could be written now."""
+        """Returns if a claim could be written now, and confirmed by as many servers as it has to be (4.14)."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class MerchantRequest:
+class MerchantRequest(msgspec.Struct, frozen=True):
     """One POST to a merchant: everything but the deadline, headers signed already."""
 
-    url: str = field(repr=False)
-    headers: tuple[tuple[str, str], ...] = field(repr=False)
-    body: bytes = field(repr=False)
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    def __repr__(self) -> str:
+        return "MerchantRequest(..)"  # its URL may hold a secret, its headers are signatures
 
 
 class Merchant(Protocol):

@@ -38,6 +38,8 @@ class Terms(msgspec.Struct, frozen=True):
     repeat_window_ms: int
     retention_ms: int
     hold_ms: int = HOLD_MS
+    unavailable_means_not_executed: bool = False
+    """Of the endpoint: its 503 and 409 then release (5.1)."""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -148,9 +150,20 @@ class Resolve(msgspec.Struct, frozen=True):
     by: str
     note: str
     keep_ms: int
+    evidence: str | None = None
+    """Where it was seen, in the words of who says so; needed of a runtime."""
+    said_by_merchant: bool = False
+    """Whether the merchant's status endpoint said so (5.4). No words can claim it: what a merchant says of its own work
+    counts for more than what others saw of it (4.4)."""
 
 
 End: TypeAlias = Settle | Release | Lose | Resolve
+
+
+class Withdraw(msgspec.Struct, frozen=True):
+    """A claim that may have landed, or may land yet, is to hold nothing (4.11)."""
+
+    claim: Claim
 
 
 def where_of(effect: Effect) -> Where:

@@ -6,8 +6,9 @@ was granted; `reading` sends what needs no ledger.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -19,11 +20,12 @@ from gateway.core.errors import CallInFlight, LedgerUnavailable, Malformed
 from gateway.core.identity import Arguments, Kind, Place, Scope
 from gateway.core.model import Company, Principal, Tool
 from gateway.core.ports import Clock, Ledger, Randomness
-from gateway.core.record import Effect, Fault, Mode
+from gateway.core.record import Effect, Fault, Mode, Status
 from gateway.core.requests import Claim, OnRepeat, Terms
 from gateway.core.rights import Right, may
 from gateway.service import answers, refusing
 from gateway.service.answers import Asked
+from gateway.service.asking import Asking
 from gateway.service.call_request import CallRequest, arguments_of, check_scope
 from gateway.service.deciding import Decider
 from gateway.service.id_hints import IdHints
@@ -63,6 +65,7 @@ class HandleCall:
         running: Running,
         reading: Reading,
         waiting: Waiting,
+        asking: Asking,
         notes: ReplayNotes,
         settled: SettledAnswers,
         schemas: ArgumentCheck,
@@ -76,6 +79,7 @@ class HandleCall:
         self._running = running
         self._reading = reading
         self._waiting = waiting
+        self._asking = asking
         self._notes = notes
         self._schemas = schemas
         self._clock = clock
@@ -86,11 +90,16 @@ class HandleCall:
         self._hints = IdHints()
 
     async def __call__(self, principal: Principal, request: CallRequest, trace: Trace) -> Answer:
-        may(principal, Right.CALL, request.company)
         await self._registry.refresh()
-        return await self._answer(request, trace)
+        begun = self.begin(principal, request, trace)
+        return begun if isinstance(begun, Answer) else await begun
 
-    async def _answer(self, request: CallRequest, trace: Trace) -> Answer:
+    def begin(self, principal: Principal, request: CallRequest, trace: Trace) -> Answer | Coroutine[Any, Any, Answer]:
+        """The answer, where it is at hand and nothing has to be waited for (ADR 7); else what gives it when awaited.
+
+        The registry must have been refreshed. Raises GatewayError for what is wrong whatever the ledger says.
+        """
+        may(principal, Right.CALL, request.company)
         company = self._registry.company(request.company)
         arguments = arguments_of(request)
         place = Place(request.turn, request.step, request.attempt)
@@ -101,6 +110,18 @@ class HandleCall:
         if kept is not None:
             asked = Asked(company.name, request.conversation, request.tool_call_id, request.tool)
             return self._replayed(asked, kept[0], "tool_call_id", kept[1], company)
+        return self._answer(company, request, arguments, place, scope, key, trace)
+
+    async def _answer(
+        self,
+        company: Company,
+        request: CallRequest,
+        arguments: Arguments,
+        place: Place,
+        scope: Scope,
+        key: Key | None,
+        trace: Trace,
+    ) -> Answer:
         tool = self._registry.tool(request.company, request.tool)
         refusal = self._refusal(company, tool, request, arguments)
         if tool is not None and not tool.verdict.side_effecting:
@@ -125,7 +146,7 @@ class HandleCall:
         timeout_s = tool.timeout_s if tool is not None else DEFAULT_TIMEOUT_S
         deadline = self._clock.monotonic() + timeout_s + self._limits.wait_margin_s
         likely_new = claim.refusal is None and not self._recent.known(claim.slot)
-        looks = 0
+        looks, asked_merchant = 0, False
         while True:
             claimed = self._clock.monotonic()
             try:
@@ -136,12 +157,18 @@ class HandleCall:
                 raise
             match decision:
                 case d.Granted(effect=effect):
-                    return await self._running.run(claim, effect, view, asked, tool, trace, claimed, key)
+                    return await self._running.run(claim, effect, view, asked, trace, claimed, key)
                 case d.Wait(effect_id=effect_id, repeat_of=kept):
                     claim = msgspec.structs.replace(claim, repeat_of=claim.repeat_of | kept)
                     if not await self._waiting.for_end(effect_id, deadline, looks):
                         raise CallInFlight(retry_after_s=1.0)
                     likely_new, looks = False, looks + 1
+                case d.Replay(effect=Effect() as unknown) | d.Denied(first=Effect() as unknown) if (
+                    unknown.status is Status.INDETERMINATE
+                    and not asked_merchant
+                    and await self._asking.before_answering(unknown, deadline)
+                ):
+                    likely_new, asked_merchant = False, True
                 case d.Refused() if decision is d.UNRECORDED:
                     return None
                 case _:
@@ -164,7 +191,7 @@ class HandleCall:
             case d.Blocked(effect=effect, first=first):
                 return answers.of_hold(asked, effect, first)
             case d.Denied(fault=fault, first=first):
-                await self._log_denial(claim, fault)
+                await self._log_denial(claim, fault, first)
                 return answers.of_denial(asked, fault, first)
             case d.Refused():
                 raise problem_of(decision)
@@ -238,6 +265,7 @@ class HandleCall:
             endpoint=tool.endpoint if tool is not None else "",
             repeat_window_ms=int(company.repeat_window_s * 1000),
             retention_ms=int(company.retention_s * 1000),
+            unavailable_means_not_executed=tool is not None and tool.unavailable_means_not_executed,
         )
         return Claim(
             company=company.name,
@@ -254,13 +282,15 @@ class HandleCall:
             refusal=refusal,
         )
 
-    async def _log_denial(self, claim: Claim, fault: Fault) -> None:
+    async def _log_denial(self, claim: Claim, fault: Fault, first: Effect | None) -> None:
         data = {
             "code": fault.code,
             "target": claim.target,
             "tool_call_id": claim.tool_call_id,
             "turn": claim.place.turn,
         }
+        if first is not None:
+            data["first"] = first.hex
         conversation = identity.conversation_digest(claim.company, claim.conversation)
         try:
             await self._ledger.append(conversation, [Event("effect.denied", None, data)], claim.terms.retention_ms)

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from gateway.core import decisions as d
 from gateway.core.answer import Answer
-from gateway.core.conversation import View, present
+from gateway.core.conversation import View
 from gateway.core.errors import CallInFlight, LedgerUnavailable, MerchantNotReady
-from gateway.core.model import Tool
 from gateway.core.outcome import OutcomeKind
 from gateway.core.ports import Clock
 from gateway.core.record import Effect, Mode, Outcome, Status
@@ -62,7 +61,6 @@ class Running:
         effect: Effect,
         view: View,
         asked: Asked,
-        tool: Tool | None,
         trace: Trace,
         claimed: float,
         key: Key | None = None,
@@ -82,7 +80,7 @@ class Running:
             await self._end(Release(effect.effect_id, claim.token, "no secret", claim.terms.retention_ms), effect, view)
             raise MerchantNotReady(f"{effect.company} has no signing secret; add one first")
         try:
-            sent = await self._sending.send(_order(claim, effect, tool), secrets, trace, deadline=deadline)
+            sent = await self._sending.send(_order(claim, effect), secrets, trace, deadline=deadline)
         except Exception:
             # A fault of ours behind a claim: nobody can say what was sent, and a claim that nobody ends holds up
             # every repeat until its lease lapses.
@@ -96,10 +94,10 @@ class Running:
             decision = await self._end(
                 Release(effect.effect_id, claim.token, judged.reason, claim.terms.retention_ms), effect, view
             )
-            stands = _ours(claim, effect, decision)
+            stands = _standing(asked, claim, effect, decision)
             if stands is None:
                 raise not_sent(judged.code, judged.message, judged.retry_after_s)
-            return _standing(asked, stands)
+            return stands
         return await self._unknown(claim, effect, view, asked, sent)
 
     def withdraw(self, claim: Claim) -> None:
@@ -116,18 +114,14 @@ class Running:
                 if claim.slot in after.slots:  # an id that is not bound to it may come to mean something else
                     self._answers.put(key, after, after.settled_at or 0)
                 return answers.of_effect(asked, after)
-        stands = _ours(claim, effect, decision)
-        if stands is not None and stands.outcome != outcome:
-            return _standing(asked, stands)
         # Not recorded, or against what stands: what happened is still what happened.
-        return answers.of_outcome(asked, effect, outcome)
+        return _standing(asked, claim, effect, decision) or answers.of_outcome(asked, effect, outcome)
 
     async def _unknown(self, claim: Claim, effect: Effect, view: View, asked: Asked, sent: Sent) -> Answer:
         judged = sent.judged
         request = Lose(effect.effect_id, claim.token, judged.reason, judged.excerpt, judged.status)
         decision = await self._end(request, effect, view)
-        stands = _ours(claim, effect, decision)
-        return answers.of_unknown(asked, effect) if stands is None else _standing(asked, stands)
+        return _standing(asked, claim, effect, decision) or answers.of_unknown(asked, effect)
 
     async def _end(self, request: End, effect: Effect, view: View) -> d.Decision | None:
         """Write how it ended; None where the ledger could not be reached, and the worker goes on trying."""
@@ -166,39 +160,38 @@ class Running:
         pause = FIRST_PAUSE_S
         while True:
             try:
-                effect = await self._decider.held_by(claim)
-                if effect is None:
-                    return
-                await self._decider.end(
-                    Release(effect.effect_id, claim.token, "claim withdrawn", claim.terms.retention_ms), effect
-                )
-                self._waiting.ended(effect.effect_id)
-                return
-            except LedgerUnavailable:
+                view = await self._decider.withdraw(claim)
+            except Exception as fault:
+                if not isinstance(fault, LedgerUnavailable):
+                    _log.error("a claim could not be withdrawn", extra={"fault": type(fault).__name__})
                 await self._clock.sleep(pause)
                 pause = min(LONGEST_PAUSE_S, pause * 2)
+                continue
+            for effect_id in view.effects:
+                self._waiting.ended(effect_id)
+            return
 
 
-def _ours(claim: Claim, effect: Effect, decision: d.Decision | None) -> Effect | None:
-    """What stands where this worker came too late, if it is still an outcome of this call.
+def _standing(asked: Asked, claim: Claim, effect: Effect, decision: d.Decision | None) -> Answer | None:
+    """What stands where this worker came too late, if it is still an outcome of this call; another one's send that
+    still runs is no answer yet.
 
-    Resolved as absent it is a mark; released, or resolved so, its number may be another call's by now (2.4). Shown as
-    the outcome of this one, that would tell of two orders where there is one."""
-    if not isinstance(decision, d.Late) or decision.effect is None or not present(decision.effect):
+    Nothing was done that could be told where it was resolved as absent, or is held since; and released, or resolved
+    so, its number may be another call's by now (2.4): shown as the outcome of this one, that would tell of two orders
+    where there is one. Then only this worker's own word is left.
+    """
+    after = decision.effect if isinstance(decision, d.Late) else None
+    if after is None or after.status in (Status.ABSENT, Status.AWAITING_APPROVAL):
         return None
-    after = decision.effect
     same = claim.token in after.tokens and after.first_at == effect.first_at
-    return after if same or claim.slot is None or claim.slot in after.slots else None
-
-
-def _standing(asked: Asked, effect: Effect) -> Answer:
-    """What stands where this worker came too late; another one's send that still runs is no answer yet."""
-    if effect.status is Status.EXECUTING:
+    if not same and claim.slot is not None and claim.slot not in after.slots:
+        return None
+    if after.status is Status.EXECUTING:
         raise CallInFlight(retry_after_s=1.0)
-    return answers.of_effect(asked, effect)
+    return answers.of_effect(asked, after)
 
 
-def _order(claim: Claim, effect: Effect, tool: Tool | None) -> Order:
+def _order(claim: Claim, effect: Effect) -> Order:
     body = wire_body(
         tool=effect.target,
         # The first form, so that the bytes are the same on every try (6, 2.10).
@@ -215,5 +208,5 @@ def _order(claim: Claim, effect: Effect, tool: Tool | None) -> Order:
         message_id=effect.hex,
         key=effect.hex,
         again=effect.mode is Mode.SAFE_TO_RETRY,
-        unavailable_means_not_executed=tool.unavailable_means_not_executed if tool is not None else False,
+        unavailable_means_not_executed=effect.unavailable_means_not_executed,
     )

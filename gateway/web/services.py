@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,12 +11,16 @@ from gateway.core.findings import Finding
 from gateway.core.model import Company, Principal, SigningSecret, Tool
 from gateway.core.ports import Clock, Randomness
 from gateway.service.call_request import CallRequest
+from gateway.service.declarations import Resolution
 from gateway.service.sending import Trace
 from gateway.web.metrics import Metrics
 from gateway.web.stopping import Stopping
 
 
 class HandlesCalls(Protocol):
+    def begin(
+        self, principal: Principal, request: CallRequest, trace: Trace, /
+    ) -> Answer | Coroutine[Any, Any, Answer]: ...
     async def __call__(self, principal: Principal, request: CallRequest, trace: Trace) -> Answer: ...
 
 
@@ -37,6 +41,10 @@ class LooksUp(Protocol):
     async def events(
         self, principal: Principal, company: str, conversation: str | None, after: int, limit: int
     ) -> list[dict[str, Any]]: ...
+
+
+class ResolvesUnknown(Protocol):
+    async def __call__(self, principal: Principal, effect_id: str, said: Resolution, /) -> dict[str, Any]: ...
 
 
 class RegistersTools(Protocol):
@@ -89,6 +97,7 @@ class Services:
 
     handle_call: HandlesCalls
     look_up: LooksUp
+    resolve_unknown: ResolvesUnknown
     register_tool: RegistersTools
     manage_company: ManagesCompanies
     registry: KnowsKeys

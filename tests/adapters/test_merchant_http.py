@@ -13,7 +13,7 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from gateway.adapters import merchant_connection, merchant_http
+from gateway.adapters import http_reply, merchant_dial, merchant_pool
 from gateway.adapters.merchant_http import HttpLimits, MerchantHttp
 from gateway.core.outcome import OutcomeKind, Reason, SeenKind, outcome_of
 
@@ -390,27 +390,37 @@ def test_k3_13_a_context_that_does_not_verify_is_refused(change):
         MerchantHttp(ssl_context=context)
 
 
-@pytest.mark.parametrize("when", ["at_once", "just_before_writing"])
-async def test_p5_a_transport_closed_before_the_first_byte_is_certainly_not_sent(street, call, monkeypatch, when):
-    """5: "no byte sent" is claimed only where the transport takes nothing."""
+@pytest.mark.parametrize("kept", [False, True], ids=["new", "idle"])
+async def test_p5_a_connection_closed_before_the_first_byte_is_certainly_not_used(street, call, monkeypatch, kept):
+    """5: "no byte sent" is claimed only where the transport takes nothing, and then nothing was tried twice."""
     merchant = await street.merchant(answering)
-    connect = merchant_connection.CheckedConnector.connect
-    connected = []
+    client = street.client()
+    if kept:
+        await client.send(call(merchant.url()), deadline_s=AMPLE)
+    took = merchant_pool.MerchantPool._is_usable
 
-    async def then_lost(self, *args, **named):
-        conn = await connect(self, *args, **named)
-        connected.append(conn)
-        if when == "at_once":
-            conn.transport.abort()
-        else:
-            asyncio.get_running_loop().call_soon(conn.transport.abort)
-        return conn
+    def closed_first(self, connection):
+        connection._transport.abort()
+        return took(self, connection)
 
-    monkeypatch.setattr(merchant_connection.CheckedConnector, "connect", then_lost)
-    seen = await street.client().send(call(merchant.url()), deadline_s=AMPLE)
+    monkeypatch.setattr(merchant_pool.MerchantPool, "_is_usable", closed_first)
+    dialled = 0
+    connect = merchant_dial.Dialler.connect
+
+    async def counted(self, *args, **named):
+        nonlocal dialled
+        dialled += 1
+        monkeypatch.setattr(merchant_pool.MerchantPool, "_is_usable", took)
+        return await connect(self, *args, **named)
+
+    if kept:
+        monkeypatch.setattr(merchant_dial.Dialler, "connect", counted)
+        seen = await client.send(call(merchant.url()), deadline_s=AMPLE)
+        assert (seen.kind, dialled, len(merchant.requests)) == (SeenKind.REPLY, 1, 2)
+        return
+    seen = await client.send(call(merchant.url()), deadline_s=DEADLINE)
     assert (seen.kind, seen.sent, merchant.requests) == (SeenKind.NOT_CONNECTED, False, [])
     assert outcome(seen) is OutcomeKind.NOT_SENT
-    assert len(connected) == 1
 
 
 @pytest.mark.parametrize("header", [("Request-Id", "a\r\nX: y"), ("X\r\n", "a")])
@@ -423,7 +433,7 @@ async def test_p9_4_a_header_that_would_split_the_request_is_never_written(stree
 
 
 async def test_p5_a_request_without_a_body_counts_as_sent_too(street, call):
-    """5: aiohttp writes it by another path."""
+    """5: its head is all there is to send."""
 
     async def script(peer):
         await peer.reader.readuntil(b"\r\n\r\n")
@@ -434,7 +444,7 @@ async def test_p5_a_request_without_a_body_counts_as_sent_too(street, call):
 
 
 async def test_p5_2_large_bodies_are_sent_whole_and_once(street, call):
-    """5.2: above what aiohttp takes as one piece."""
+    """5.2: above what is written as one piece."""
     merchant = await street.merchant(answering)
     body = b'"' + b"x" * 3_000_000 + b'"'
     seen = await street.client().send(call(merchant.url(), body), deadline_s=AMPLE)
@@ -722,12 +732,12 @@ async def test_k6_13_reading_stops_above_the_cap_and_the_connection_ends(street,
     merchant = await street.merchant(script)
     client = street.client(limits=HttpLimits(reply_bytes=65_536))
     seen = await client.send(call(merchant.url()), deadline_s=AMPLE)
-    assert (seen.kind, seen.too_large, len(seen.body)) == (SeenKind.REPLY, True, merchant_http.EXCERPT_BYTES)
+    assert (seen.kind, seen.too_large, len(seen.body)) == (SeenKind.REPLY, True, http_reply.EXCERPT_BYTES)
     judged = outcome_of(seen)
     assert (judged.kind, judged.dropped, judged.result) == (OutcomeKind.SUCCEEDED, True, None)
     assert written < 50_000_000
-    assert client._session is not None
-    assert not client._session.connector._conns
+    assert (await client.send(call(merchant.url()), deadline_s=AMPLE)).too_large
+    assert merchant.connections == 2
 
 
 async def test_k6_13_a_reply_of_exactly_the_cap_is_read_whole(street, call):
@@ -788,7 +798,9 @@ async def test_p9_4_a_reply_that_is_not_bounded_http_is_unknown(street, call, re
 SECRETS = ("SECRET1", "SECRET2", "SECRET3", "4111111111111111", "pw-in-url")
 
 
-@pytest.mark.parametrize("fault", ["dns", "refused", "tls", "timeout", "500", "invalid_json", "header", "inside"])
+@pytest.mark.parametrize(
+    "fault", ["dns", "refused", "tls", "timeout", "500", "invalid_json", "header", "inside", "userinfo"]
+)
 async def test_k6_10_no_failure_shows_credentials_anywhere(street, call, trusting, caplog, fault):
     """K6-10, 9.3: URL, headers and arguments appear in no log at debug level, no repr and no error text."""
     asyncio.get_running_loop().set_debug(True)
@@ -809,8 +821,9 @@ async def test_k6_10_no_failure_shows_credentials_anywhere(street, call, trustin
     )
     scheme = "https" if fault == "tls" else "http"
     port = 1 if fault == "refused" else merchant.port
+    userinfo = "u:pw-in-url@" if fault == "userinfo" else ""  # never registered, and refused here as well
     request = call(
-        f"{scheme}://u:pw-in-url@shop.example:{port}/x?key=SECRET1",
+        f"{scheme}://{userinfo}shop.example:{port}/x?key=SECRET1",
         b'{"card":"4111111111111111"}',
         ("webhook-signature", "v1,SECRET2"),
         ("X-Key", "SECRET3\n" if fault == "header" else "SECRET3"),

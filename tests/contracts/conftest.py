@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from gateway.adapters.ledger_keys import Bucket
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
-from gateway.adapters.redis_urls import LedgerUrl, open_client, parse_ledger_url
+from gateway.adapters.redis_urls import LedgerUrl, parse_ledger_url
 from gateway.core import identity
 from gateway.core.identity import Kind, Place, Scope
 from gateway.core.record import Effect, Fault, Mode, Outcome, Status
@@ -32,8 +33,11 @@ FAILURE = Outcome(Status.FAILED, fault=Fault("merchant_refused", "No."))
 class Counted:
     """Counts what goes over the wire, and may drop what comes back."""
 
+    one_server = True
+
     def __init__(self, commands: Commands) -> None:
         self._commands = commands
+        self.unpacks = commands.unpacks
         self.sent: list[tuple[Any, ...]] = []
 
     async def do(self, *args: Any) -> Any:
@@ -113,6 +117,16 @@ class Bench:
 
     async def lapse(self, effect: Effect) -> Any:
         return await self._end(Lose(effect.effect_id, None, "lease lapsed"), effect)
+
+    async def told(self, effect: Effect, outcome: Outcome) -> Any:
+        """The merchant's status endpoint said so."""
+        asked = Resolve(effect.effect_id, outcome, "merchant", "", 30 * DAY_MS, said_by_merchant=True)
+        return await self._end(asked, effect)
+
+    async def events(self, company: str = "acme", conversation: str = "c-1") -> list[Any]:
+        """The conversation's events, in order."""
+        digest = identity.conversation_digest(company, conversation)
+        return [logged.event for logged in await self.ledger.events(digest, 0, 10_000)]
 
     async def resolve(self, effect: Effect, outcome: Outcome | None) -> Any:
         return await self._end(Resolve(effect.effect_id, outcome, "ops", "seen in the shop", 30 * DAY_MS), effect)

@@ -11,16 +11,18 @@ from msgspec.structs import replace
 from redis.cluster import key_slot
 from redis.exceptions import ResponseError
 
-from gateway.adapters import ledger_codec, redis_ledger
+from gateway.adapters import ledger_codec, redis_ledger, redis_listings
 from gateway.adapters.ledger_codec import UnknownFormat
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
-from gateway.adapters.redis_urls import LedgerUrl, open_client
+from gateway.adapters.redis_scripts import Script
+from gateway.adapters.redis_urls import LedgerUrl
 from gateway.core import decisions as d
 from gateway.core import granting, identity
 from gateway.core.conversation import CallSlot, Event, PrintSlot, View, Where, Writes, assumed_empty
 from gateway.core.errors import LedgerUnavailable
-from gateway.core.record import FORMAT, Status
+from gateway.core.record import FORMAT, Mode, Outcome, Status
 from gateway.core.requests import OnRepeat
 from gateway.service.deciding import Decider
 
@@ -228,10 +230,13 @@ async def test_k4_08_those_that_join_a_held_call_do_not_prolong_it(memory_bench,
 
 
 async def test_k4_08_a_release_leaves_nothing_but_its_lines_in_the_log(bench):
-    """4.13, 7.6: the log is not gone with the effect."""
+    """4.13, 7.6: the log is not gone with the effect. For an hour the slot of the fingerprint says that something was
+    there (4.11)."""
     await bench.release((await bench.claim("call_1")).effect)
-    assert set(await bench.ttls()) == {"v"}
-    assert lasting(await bench.ttls(), MONTH_MS)
+    ttls = await bench.ttls()
+    assert set(ttls) == {"p", "v"}
+    assert 0 < ttls["p"][0] <= 3_600_000
+    assert lasting({"v": ttls["v"]}, MONTH_MS)
     assert (await bench.types())[-1] == "effect.released"
 
 
@@ -418,11 +423,38 @@ async def test_p4_5_leases_that_lapsed_are_found_whatever_conversation_they_are_
     await bench.claim("call_1", conversation="c-5")
     await bench.run("call_1", conversation="c-6", lease_ms=0)
     found = await bench.ledger.due(100)
-    assert {e.effect_id for e in found} == {e.effect_id for e in lapsed}
-    assert len(await bench.ledger.due(2)) == 2
-    for effect in found:
+    assert {e.effect_id for e in found.effects} == {e.effect_id for e in lapsed}
+    assert found.cursor is None
+    paged, cursor = [], None
+    while True:
+        page = await bench.ledger.due(2, cursor)
+        assert len(page.effects) <= 2
+        paged += [e.effect_id for e in page.effects]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert paged == [e.effect_id for e in found.effects]
+    for effect in found.effects:
         await bench.lapse(effect)
-    assert await bench.ledger.due(100) == []
+    assert (await bench.ledger.due(100)).effects == ()
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+async def test_p4_5_a_look_at_what_is_due_goes_on_behind_its_cursor_whatever_became_of_it(bench, limit):
+    """4.5: in one bucket; half of what was found is ended on the way, half stays due."""
+    lapsed = [(await bench.claim(f"call_{n}", {"n": n}, lease_ms=0)).effect for n in range(9)]
+    seen, cursor = [], None
+    while True:
+        page = await bench.ledger.due(limit, cursor)
+        for effect in page.effects:
+            seen.append(effect.effect_id)
+            if len(seen) % 2:
+                await bench.lapse(effect)
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert sorted(seen) == sorted(e.effect_id for e in lapsed)
+    assert len((await bench.ledger.due(100)).effects) == 4
 
 
 async def test_p4_5_a_lease_taken_anew_is_due_by_its_own_time(bench):
@@ -430,7 +462,7 @@ async def test_p4_5_a_lease_taken_anew_is_due_by_its_own_time(bench):
     first = await bench.claim("call_1", mode="safe_to_retry", lease_ms=0)
     await bench.lapse(first.effect)
     assert isinstance(await bench.claim("call_1", mode="safe_to_retry"), d.Granted)
-    assert await bench.ledger.due(10) == []
+    assert (await bench.ledger.due(10)).effects == ()
 
 
 async def test_p4_15_unknown_outcomes_are_listed_by_company_a_page_at_a_time(bench, outcomes):
@@ -473,6 +505,96 @@ async def test_p4_15_what_is_resolved_between_two_pages_hides_no_other(bench, ou
     assert set(seen) == lost
 
 
+async def test_p9_4_a_page_of_unknown_outcomes_is_a_bounded_look(bench, monkeypatch):
+    """9.4, 9.1: among many of another company's a page may be short, even empty, and its cursor goes on."""
+    monkeypatch.setattr(redis_listings, "MOST_LOOKED_AT", 3)
+    for number in range(10):
+        await bench.lost("call_1", company="other", conversation=f"c-{number}")
+    ours = {(await bench.lost(f"lost_{n}", {"n": n})).effect_id for n in range(4)}
+    pages, cursor = [], None
+    while True:
+        bench.wire.sent.clear()
+        page = await bench.ledger.unknown("acme", cursor, 50)
+        assert sum(command[0] == "GET" for command in bench.wire.sent) <= 3
+        pages.append(page.effects)
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert [len(page) for page in pages if len(page) == 50] == []
+    assert sorted(effect.effect_id for page in pages for effect in page) == sorted(ours)
+    assert () in pages
+
+
+async def test_p5_4_the_unknown_outcomes_of_all_companies_are_walked_each_once(bench):
+    """5.4: for who asks merchants about them."""
+    lost = {(await bench.lost("call_1", company=f"shop{n % 3}", conversation=f"c-{n}")).effect_id for n in range(12)}
+    seen, cursor = [], None
+    while True:
+        page = await bench.ledger.unknown(None, cursor, 5)
+        seen += [effect.effect_id for effect in page.effects]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert len(seen) == 12
+    assert set(seen) == lost
+
+
+class OneSlotAScript:
+    """A cluster's manner: a script whose keys lie in several slots is refused."""
+
+    one_server = False
+
+    def __init__(self, commands):
+        self._commands = commands
+        self.unpacks = commands.unpacks
+
+    async def do(self, *args):
+        if args[0] in ("EVAL", "EVALSHA"):
+            slots = {key_slot(key) for key in args[3 : 3 + args[2]]}
+            assert len(slots) == 1, "CROSSSLOT Keys in request don't hash to the same slot"
+        return await self._commands.do(*args)
+
+
+@pytest.mark.parametrize("listing", ["due", "unknown"])
+@pytest.mark.parametrize("limit", [1, 2, 5, 100])
+async def test_p4_15_listings_over_a_cluster_find_what_they_find_at_one_server(redis_bench, listing, limit):
+    """4.15: each script looks into one slot; pages and cursors are the same, however many lie in one bucket."""
+    places = [{"conversation": f"c-{n}", "company": f"shop{n % 2}"} for n in range(6)]
+    for place in places:
+        for number in range(3):
+            claimed = await redis_bench.claim(f"call_{number}", {"n": number}, lease_ms=0, **place)
+            if listing == "unknown":
+                await redis_bench.lapse(claimed.effect)
+
+    async def walked(ledger, company):
+        found, cursor = [], None
+        while True:
+            page = await (ledger.due(limit, cursor) if listing == "due" else ledger.unknown(company, cursor, limit))
+            assert listing == "due" or len(page.effects) <= limit
+            found += [effect.effect_id for effect in page.effects]
+            cursor = page.cursor
+            if cursor is None:
+                return found
+
+    cluster = RedisLedger(OneSlotAScript(redis_bench.wire))
+    everything = await walked(cluster, None)
+    assert len(everything) == len(set(everything)) == 18
+    for company in (None, "shop1"):
+        assert await walked(cluster, company) == await walked(redis_bench.ledger, company)
+
+
+async def test_p4_15_ids_in_an_index_are_ordered_by_their_bytes(bench, bucket):
+    """4.15: whatever the locale of the server; a cursor names a place in that order."""
+    ids = [bytes([first]) + bytes(14) + bytes([last]) for first in (0, 9, 65, 97, 128, 255) for last in (0, 255)]
+    for place, each in enumerate(reversed(ids)):
+        await bench.wire.do("ZADD", bucket.unknown, place, each)
+    script = Script.load("unknown")
+    got = await script.run(bench.wire, [bucket.unknown], [100, b""])
+    assert got[1::2] == ids
+    for place, each in enumerate(ids):
+        assert (await script.run(bench.wire, [bucket.unknown], [3, each]))[1::2] == ids[place + 1 : place + 4]
+
+
 @pytest.mark.parametrize("cursor", ["0:0", "0:f", "4095:" + "f" * 32, "4096:", "999999999:00"])
 async def test_a_cursor_that_was_made_up_lists_what_comes_after_it(bench, cursor):
     """9.4: and is no fault."""
@@ -497,7 +619,7 @@ async def test_k4_09_a_forgotten_script_is_sent_again_and_nothing_is_skipped(ben
     await bench.wire.do("SCRIPT", "FLUSH")
     assert isinstance(await bench.claim("call_2", {"sku": "B"}), d.Granted)
     await bench.wire.do("SCRIPT", "FLUSH")
-    assert await bench.ledger.due(9) == []
+    assert (await bench.ledger.due(9)).effects == ()
 
 
 @pytest.fixture
@@ -596,16 +718,60 @@ async def test_k4_12_a_full_redis_refuses_the_claim_before_anything_is_sent(redi
 
 
 async def test_k4_12_a_redis_that_fills_before_the_settle_never_lets_a_repeat_run(redis_bench, full_redis):
-    """4.11 (b): the outcome is kept as soon as there is room."""
+    """4.11 (b): the outcome is recorded though there is no room for a new claim, and replays."""
     effect = (await redis_bench.claim("call_1")).effect
     await full_redis(1)
-    with pytest.raises(LedgerUnavailable):
-        await redis_bench.settle(effect)
     assert isinstance(await redis_bench.claim("call_1"), d.Wait)
     assert isinstance(await redis_bench.claim("call_2"), d.Wait)
-    await full_redis(0)
     assert isinstance(await redis_bench.settle(effect), d.Settled)
     assert isinstance(await redis_bench.claim("call_1"), d.Replay)
+    with pytest.raises(LedgerUnavailable):
+        await redis_bench.claim("call_3", {"sku": "B"})
+
+
+@pytest.mark.parametrize("end", ["failure", "release", "lose", "lapse", "withdraw", "resolve", "absent", "conflict"])
+async def test_p4_11_every_end_of_a_claim_finds_room_in_a_full_redis_and_no_claim_does(
+    redis_bench, full_redis, outcomes, end
+):
+    """4.11: settle, release and loss are written though memory is full; what would send something never is, a retry of
+    what is unknown among it."""
+    claim = redis_bench.ask("call_1", mode=Mode.SAFE_TO_RETRY, lease_ms=0 if end == "lapse" else 60_000)
+    effect = (await redis_bench.again(claim)).effect
+    if end in ("resolve", "absent"):
+        await redis_bench.lose(effect)
+    if end == "conflict":
+        await redis_bench.settle(effect)
+    await full_redis(1)
+    match end:
+        case "failure":
+            await redis_bench.settle(effect, outcomes.failure)
+        case "release" | "lose" | "lapse":
+            await getattr(redis_bench, end)(effect)
+        case "withdraw":
+            await redis_bench.decider.withdraw(claim)
+        case "resolve":
+            await redis_bench.resolve(effect, outcomes.success)
+        case "absent":
+            await redis_bench.resolve(effect, None)
+        case "conflict":
+            await redis_bench.settle(effect, Outcome(Status.SUCCEEDED, b'"MO-2"'))
+    expected = {
+        "failure": Status.FAILED,
+        "release": None,
+        "lose": Status.INDETERMINATE,
+        "lapse": Status.INDETERMINATE,
+        "withdraw": None,
+        "resolve": Status.SUCCEEDED,
+        "absent": Status.ABSENT,
+        "conflict": Status.SUCCEEDED,
+    }[end]
+    stands = await redis_bench.record(effect)
+    assert (None if stands is None else stands.status) == expected
+    if expected in (None, Status.ABSENT, Status.INDETERMINATE):
+        with pytest.raises(LedgerUnavailable) as refused:
+            await redis_bench.claim("call_1", mode=Mode.SAFE_TO_RETRY)
+        assert not refused.value.may_have_run
+        assert await redis_bench.record(effect) == stands
 
 
 @pytest.mark.parametrize("named", ["a{x}b", "{}", "{og.000}", "}{", "{" * 40, "\x00\r\n*1", "caf\u00e9 \U0001f600"])

@@ -20,12 +20,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from gateway.adapters.ledger_keys import Bucket
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
-from gateway.adapters.redis_urls import open_client, parse_ledger_url
+from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.core import decisions as d
 from gateway.core import identity
 from gateway.core.expiry import APPROVAL_EXPIRED
+from gateway.core.explain import status_of
 from gateway.core.identity import Kind, Place, Scope
 from gateway.core.record import Fault, Mode, Outcome, Status
 from gateway.core.requests import Claim, Lose, OnRepeat, Release, Resolve, Settle, Terms
@@ -338,8 +340,10 @@ class Model:
             self.end(work, outcome, token)
             return "settled"
         if work.status in (SUCCEEDED, FAILED, DENIED):
-            if (work.settled_by, work.outcome) == (token, outcome):
+            if work.outcome == outcome and (work.settled_by == token or work.mode is Mode.SAFE_TO_RETRY):
                 return "settled"
+            if success and not work.settled_by and work.outcome == outcome:
+                return "settled"  # resolved meanwhile, and rightly
             return "conflict" if success else "late"
         current = work.status is EXECUTING and work.tokens[-1] == token
         retried = work.status is EXECUTING and work.mode is Mode.SAFE_TO_RETRY
@@ -356,10 +360,14 @@ class Model:
         if work is None or work.key in self.marks:
             return "gone"
         if work.status is EXECUTING and work.tokens[-1] == token:
+            work.tokens = work.tokens[:-1]
             if work.was_unknown:
                 work.status, work.moved = UNKNOWN, self.now
                 return "late"
             self.vanish(work)
+            if work.tokens:
+                work.settled = self.now
+                self.marks[work.key] = work
             return "gone"
         if work.status is UNKNOWN and work.tokens == [token]:
             self.vanish(work)
@@ -371,13 +379,25 @@ class Model:
             work.status, work.was_unknown, work.moved = UNKNOWN, True, self.now
         return "late"
 
-    def resolve(self, work, outcome):
+    def resolve(self, work, outcome, by_merchant):
+        """5.4, 5.5: what the merchant itself says was done is as good as a success under a token (4.4)."""
         if work is None:
             return "late"
+        committed = by_merchant and outcome is not None and outcome.status is SUCCEEDED
         if work.key in self.marks:
+            if committed:
+                self.works.append(self.marks.pop(work.key))
+                self.end(work, outcome, b"")
+                return "settled"
             return "gone" if outcome is None else "late"
+        self.lapse(work)
         if work.status is not UNKNOWN:
-            return "settled" if outcome is not None and work.outcome == outcome else "late"
+            if outcome is not None and work.outcome == outcome:
+                return "settled"
+            if committed and work.status is EXECUTING and work.mode is Mode.SAFE_TO_RETRY:
+                self.end(work, outcome, b"")
+                return "settled"
+            return "conflict" if committed and work.status in (EXECUTING, FAILED, DENIED) else "late"
         if outcome is None:
             self.vanish(work)
             work.settled = self.now
@@ -529,9 +549,9 @@ class CallMachine(RuleBasedStateMachine):
     def do(self, *command):
         return self.loop.run_until_complete(self.commands.do(*command))
 
-    def ask_ledger(self, ask, token, kept):
+    def request(self, ask, token, kept):
         read = identity.read_arguments({"sku": ask.sku})
-        request = Claim(
+        return Claim(
             company="acme",
             conversation="c-1",
             tool_call_id=ask.call,
@@ -545,6 +565,9 @@ class CallMachine(RuleBasedStateMachine):
             token=token,
             repeat_of=kept,
         )
+
+    def ask_ledger(self, ask, token, kept):
+        request = self.request(ask, token, kept)
         decision, _ = self.loop.run_until_complete(self.decider.claim(request))
         return decision
 
@@ -674,6 +697,22 @@ class CallMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.grants)
     @rule(data=st.data())
+    def withdraw(self, data):
+        """4.11: whether it was granted or not, its token holds nothing from then on."""
+        self.tick()
+        self.model.tidy()
+        _, _, token, ask = self.grants[data.draw(st.integers(0, len(self.grants) - 1), "claim")]
+        work = next((w for w in self.having(EXECUTING) + self.having(UNKNOWN) if token in w.tokens), None)
+        self.model.release(work, token)
+        self.loop.run_until_complete(self.decider.withdraw(self.request(ask, token, frozenset())))
+        if work is not None and work not in self.model.works:
+            self.trace.vanished(work.id)
+        elif work is not None and work.status is UNKNOWN:
+            self.trace.lost(work.id)
+        assert not any(w.tokens[-1:] == [token] for w in self.having(EXECUTING))
+
+    @precondition(lambda self: self.grants)
+    @rule(data=st.data())
     def lose(self, data):
         work, effect, token = self.drawn(data)
         expected = self.model.lose(work, token)
@@ -682,11 +721,15 @@ class CallMachine(RuleBasedStateMachine):
             self.trace.lost(effect.effect_id)
 
     @precondition(lambda self: self.grants)
-    @rule(data=st.data(), outcome=OUTCOMES | st.none())
-    def resolve(self, data, outcome):
+    @rule(data=st.data(), outcome=OUTCOMES | st.none(), by_merchant=st.booleans())
+    def resolve(self, data, outcome, by_merchant):
         work, effect, _ = self.drawn(data)
-        expected = self.model.resolve(work, outcome)
-        decision = self.end_ledger(Resolve(effect.effect_id, outcome, "ops", "", KEEP_MS), effect)
+        lapsed = work is not None and work.status is EXECUTING and self.model.now >= work.claimed + LEASE_MS
+        expected = self.model.resolve(work, outcome, by_merchant)
+        if lapsed:
+            self.trace.lost(effect.effect_id)
+        said = Resolve(effect.effect_id, outcome, "ops", "", KEEP_MS, said_by_merchant=by_merchant)
+        decision = self.end_ledger(said, effect)
         self.expect(decision, expected)
         if expected == "gone":
             self.trace.vanished(effect.effect_id)
@@ -732,9 +775,22 @@ class CallMachine(RuleBasedStateMachine):
         if not any(w.status in (UNKNOWN, EXECUTING) for w in self.model.works):
             assert all(self.do("PTTL", key) > 0 for key in self.do("KEYS", "*"))
 
+    @invariant()
+    def the_events_alone_tell_where_every_effect_stands(self):
+        """7.6"""
+        digest = identity.conversation_digest("acme", "c-1")
+        logged = self.loop.run_until_complete(self.ledger.events(digest, 0, 100_000))
+        told = {}
+        for each in logged:
+            event = each.event
+            told.setdefault(event.effect_id, []).append({"type": event.type, "effect_id": "", **event.data})
+        for work in self.model.works:
+            if work.id is not None:
+                assert status_of(told[work.id]) == work.status.value
+
 
 def test_the_ledger_and_the_model_never_part():
-    """2.1, 2.3, 2.4, 2.5, 2.6, 2.7, 4.1, 4.3, 4.4, 4.5, 4.6, 4.7, 4.9, 4.13, 4.15, 7.4 (an expiry)"""
+    """2.1, 2.3, 2.4, 2.5, 2.6, 2.7, 4.1, 4.3, 4.4, 4.5, 4.6, 4.7, 4.9, 4.11, 4.13, 4.15, 5.4, 5.5, 7.4 (an expiry), 7.6"""
     run_state_machine_as_test(CallMachine, settings=settings.get_profile("machines"))
 
 
