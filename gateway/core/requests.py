@@ -148,6 +148,8 @@ class Resolve(msgspec.Struct, frozen=True):
     by: str
     note: str
     keep_ms: int
+    claimed_at: int | None = None
+    """Of the claim that the evidence is about (ms, ledger's clock); None: of whichever stands."""
 
 
 End: TypeAlias = Settle | Release | Lose | Resolve

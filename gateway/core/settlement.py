@@ -132,6 +132,9 @@ def _resolve(view: View, effect: Effect, request: Resolve) -> Step:
     if effect.status is not Status.INDETERMINATE:
         same = effect.status is wanted and (request.outcome is None or effect.outcome == request.outcome)
         return Step((Gone() if wanted is Status.ABSENT else Settled(effect)) if same else Late(effect))
+    if request.claimed_at not in (None, effect.claimed_at):
+        # It was released and claimed anew, or taken up again, since somebody looked: what they saw says nothing of it.
+        return Step(Late(effect))
     told = Event(
         "effect.resolved",
         effect.effect_id,
