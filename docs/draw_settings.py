@@ -18,11 +18,7 @@ BEGIN, END = "<!-- settings: written by docs/draw_settings.py -->\n", "<!-- /set
 
 def table() -> str:
     """Every setting that can be set, in the order of the code, with its default and what is accepted."""
-    rows = [
-        f"| `{path}` | `{_default(info)}` | {_cell(info.description or '')} |"
-        for path, info in FIELDS.items()
-        if not _reserved(info)
-    ]
+    rows = [f"| `{path}` | `{_default(info)}` | {_cell(info.description or '')} |" for path, info in FIELDS.items()]
     return "\n".join(["| setting | default | accepted |", "|---|---|---|", *rows, ""])
 
 
@@ -33,11 +29,6 @@ def drawn(page: str) -> str:
     if not begin or not end:
         raise ValueError("the page has no marks for the table")
     return f"{before}{begin}{table()}{end}{after}"
-
-
-def _reserved(info: FieldInfo) -> bool:
-    extra = info.json_schema_extra
-    return isinstance(extra, dict) and bool(extra.get("reserved"))
 
 
 def _default(info: FieldInfo) -> str:

@@ -12,6 +12,7 @@ from gateway import __version__
 
 COMMANDS: Final = {
     "serve": "run the gateway",
+    "doctor": "say whether the ledger's Redis can be relied on, and what it can lose",
     "demo": "see one order placed once, though the assistant asks again and again",
     "classify": "say which tool names change state, and why",
     "tools": "list, show, register and remove a company's tools",

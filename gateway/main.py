@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,19 +12,27 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from gateway.adapters.addresses import SystemResolver, check_endpoint
+from gateway.adapters.claim_wait import ClaimWait
 from gateway.adapters.config_files import Judges, read_merchants_folder
+from gateway.adapters.filesystems import network_filesystem
 from gateway.adapters.local_redis import LocalRedis
 from gateway.adapters.merchant_http import HttpLimits, MerchantHttp
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_documents import RedisDocuments
+from gateway.adapters.redis_facts import read_facts
 from gateway.adapters.redis_ledger import RedisLedger
 from gateway.adapters.redis_urls import LedgerUrl, open_client, parse_ledger_url
 from gateway.adapters.schemas import Schemas
 from gateway.adapters.signing import sign_headers
 from gateway.adapters.system import Background, SystemClock, SystemRandomness
 from gateway.core.addresses import check_url
-from gateway.core.errors import LedgerUnavailable
+from gateway.core.errors import ConfigError, LedgerUnavailable
+from gateway.core.ledger_facts import LedgerFacts, Wanted
+from gateway.core.ledger_findings import Finding, Severity, refusing
+from gateway.core.ledger_rules import findings
 from gateway.core.model import Principal, Role
 from gateway.core.registration import FromFile
 from gateway.service.adopt_files import AdoptFiles
@@ -46,6 +55,8 @@ from gateway.web.metrics import Metrics
 from gateway.web.services import Limits, Services
 from gateway.web.stopping import Stopping
 
+_log = logging.getLogger("oncegate.ledger")
+
 DEV_PRINCIPAL: Final = Principal("dev", Role.OPERATOR, frozenset({"*"}), "dev")
 
 
@@ -63,12 +74,13 @@ class Gateway:
 async def open_gateway(settings: Settings, *, config: Path, environ: Mapping[str, str]) -> AsyncIterator[Gateway]:
     """Connect, read the merchants' files, start the sweep; undo it all in the reverse order.
 
-    Raises LocalRedisError where the embedded ledger cannot start, ConfigError for wrong merchant files,
-    LedgerUnavailable where the ledger does not answer.
+    Raises LocalRedisError where the embedded ledger cannot start, ConfigError for wrong merchant files and for a ledger
+    that may forget what was done (4.14), LedgerUnavailable where the ledger does not answer.
     """
     async with contextlib.AsyncExitStack() as stack:
         ledger_ended = asyncio.Event()
         commands = await open_commands(stack, settings, ledger_ended)
+        _refuse_unsafe(await examine_ledger(settings, commands), allow_unsafe=settings.ledger.allow_unsafe)
         resolver = SystemResolver()
         stack.callback(resolver.close)
         merchant = MerchantHttp(
@@ -119,6 +131,37 @@ async def open_commands(
     return commands
 
 
+async def examine_ledger(settings: Settings, commands: Commands) -> list[Finding]:
+    """What is to be said of this ledger (4.14). Raises LedgerUnavailable where it does not answer."""
+    asked = settings.ledger
+    url = parse_ledger_url(asked.url)
+    wanted = Wanted(asked.wait_replicas, asked.wait_fsync, asked.wait_timeout_s)
+    if url.kind == "memory":
+        return findings(LedgerFacts(kind="memory"), wanted)
+    facts = await read_facts(commands, SystemClock(), kind=url.kind, wait=_claim_wait(settings))
+    if url.kind == "local":
+        facts = msgspec.structs.replace(facts, network_filesystem=network_filesystem(url.path))
+    return findings(facts, wanted)
+
+
+def _refuse_unsafe(found: Sequence[Finding], *, allow_unsafe: bool) -> None:
+    or_not = " (or start with --allow-unsafe-ledger)"
+    refused = [
+        f"the ledger: {f.found}; {f.cost}; {f.do}{'' if f.must else or_not} [{f.code}]"
+        for f in refusing(found, allow_unsafe=allow_unsafe)
+    ]
+    if refused:
+        raise ConfigError(refused)
+    for finding in found:
+        if finding.severity in (Severity.WARNING, Severity.UNSAFE) and finding.code != "memory-ledger":
+            _log.warning("the ledger: %s; %s", finding.found, finding.cost, extra={"code": finding.code})
+
+
+def _claim_wait(settings: Settings) -> ClaimWait | None:
+    asked = settings.ledger
+    return ClaimWait(asked.wait_replicas, asked.wait_fsync, asked.wait_timeout_s) if asked.waits else None
+
+
 class _World:
     """Everything of one gateway, made once."""
 
@@ -132,7 +175,7 @@ class _World:
     ) -> None:
         self._settings = settings
         self.clock, self.randomness, self.background = SystemClock(), SystemRandomness(), Background()
-        self.ledger = RedisLedger(commands, nonce=self.randomness.nonce)
+        self.ledger = RedisLedger(commands, nonce=self.randomness.nonce, wait=_claim_wait(settings))
         self.documents, self.schemas = RedisDocuments(commands), Schemas()
         self.registry = Registry(
             self.documents,
@@ -214,7 +257,12 @@ class _World:
             stopping=stopping,
             clock=self.clock,
             randomness=self.randomness,
-            limits=Limits(body_bytes=self._settings.http.body_limit_bytes, batch_calls=self._settings.http.batch_limit),
+            limits=Limits(
+                body_bytes=self._settings.http.body_limit_bytes,
+                batch_calls=self._settings.http.batch_limit,
+                # A probe that waits for replicas may take as long as a claim does.
+                ready_s=1.0 + (self._settings.ledger.wait_timeout_s if self._settings.ledger.waits else 0.0),
+            ),
         )
         return Gateway(create_app(services), stopping, ledger_ended)
 

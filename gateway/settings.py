@@ -20,8 +20,9 @@ from pydantic.fields import FieldInfo
 from rapidfuzz import process
 from rapidfuzz.distance import Indel
 
+from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.core.errors import ConfigError
-from gateway.settings_tree import RESERVED, Settings
+from gateway.settings_tree import Settings
 
 __all__ = ["FIELDS", "Settings", "environment_name", "load", "read_settings"]
 
@@ -187,8 +188,6 @@ def _from_environment(environ: Mapping[str, str], read_file: ReadFile | None, pr
 
 
 def _validated(path: str, given: _Given, values: dict[str, object]) -> str | None:
-    if _marked(path, "reserved") and given.value not in (0, "0"):
-        return RESERVED
     try:
         if given.strict:
             # JSON's strictness, not Python's: a list for a tuple and a text for a network, but no "8080" for 8080.
@@ -221,6 +220,21 @@ def _tree(values: Mapping[str, object]) -> Settings:
 def _contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     if settings.dev and not _is_loopback(settings.http.host):
         yield ("dev", "http.host"), "dev accepts the key dev from anyone, so http.host must be a loopback address"
+    ledger = settings.ledger
+    waits = ("ledger.wait_replicas", "ledger.wait_fsync")
+    if ledger.waits and ledger.wait_timeout_s >= ledger.command_timeout_s:
+        yield (
+            (*waits, "ledger.wait_timeout_s", "ledger.command_timeout_s"),
+            "ledger.wait_timeout_s must be below ledger.command_timeout_s, or no claim that is confirmed late is seen",
+        )
+    if ledger.waits and (why := _NOTHING_TO_WAIT_FOR.get(parse_ledger_url(ledger.url).kind)):
+        yield (*waits, "ledger.url"), why
+
+
+_NOTHING_TO_WAIT_FOR: Final = {
+    "local": "ledger.url names the embedded ledger: it has no replicas, and syncs every write before it answers",
+    "memory": "ledger.url names the memory ledger: it has neither replicas nor a disk",
+}
 
 
 def _is_loopback(host: str) -> bool:

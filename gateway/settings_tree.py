@@ -15,7 +15,6 @@ from gateway.core.addresses import LOOPBACK, Network
 from gateway.core.model import Company
 
 MIB: Final = 1_048_576
-RESERVED: Final = "is planned and not available in this version; leave it out"
 
 
 def _ledger(url: str) -> str:
@@ -43,7 +42,7 @@ class _Section(BaseModel):
 
 
 class LedgerSettings(_Section):
-    """Where the ledger is. Promise 4.14 names what is planned."""
+    """Where the ledger is, and how safely a claim must be kept before anything is sent (4.14)."""
 
     url: Annotated[str, AfterValidator(_ledger)] = Field(
         default="local:.oncegate",
@@ -51,11 +50,21 @@ class LedgerSettings(_Section):
         description="a redis://, rediss:// or unix:// URL, local:FOLDER, or memory",
         json_schema_extra={"secret": True},
     )
-    wait_replicas: Literal[0] = Field(default=0, description=RESERVED, json_schema_extra={"reserved": True})
-    wait_fsync: Literal[0] = Field(default=0, description=RESERVED, json_schema_extra={"reserved": True})
+    wait_replicas: int = Field(default=0, ge=0, le=16, description="a whole number from 0 (none) to 16")
+    wait_fsync: bool = Field(default=False, description="true or false; true needs Redis or Valkey 7.2")
+    wait_timeout_s: float = Field(
+        default=1.0, ge=0.01, le=20, description="seconds from 0.01 to 20, below ledger.command_timeout_s"
+    )
+    allow_unsafe: bool = Field(
+        default=False, description="true or false; true starts on a Redis that may forget what was done"
+    )
     connections: int = Field(default=4, ge=1, le=64, description="a whole number from 1 to 64")
     connect_timeout_s: float = Field(default=1.0, ge=0.05, le=30, description="seconds from 0.05 to 30")
     command_timeout_s: float = Field(default=2.0, ge=0.05, le=30, description="seconds from 0.05 to 30")
+
+    @property
+    def waits(self) -> bool:
+        return self.wait_replicas > 0 or self.wait_fsync
 
 
 class HttpSettings(_Section):

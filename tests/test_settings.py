@@ -55,7 +55,11 @@ def test_the_environment_speaks_text_for_every_kind_of_setting() -> None:
 EVERY = {
     # setting: (in TOML, in the environment, as the tree has it)
     "dev": ("true", "true", True),
-    "ledger.url": ('"memory"', "memory", "memory"),
+    "ledger.url": ('"redis://10.0.0.5"', "redis://10.0.0.5", "redis://10.0.0.5"),
+    "ledger.wait_replicas": ("2", "2", 2),
+    "ledger.wait_fsync": ("true", "1", True),
+    "ledger.wait_timeout_s": ("0.5", "0.5", 0.5),
+    "ledger.allow_unsafe": ("true", "true", True),
     "ledger.connections": ("7", "7", 7),
     "ledger.connect_timeout_s": ("3", "3", 3.0),
     "ledger.command_timeout_s": ("4.5", "4.5", 4.5),
@@ -81,7 +85,8 @@ EVERY = {
     "registration.overrides": ('{ "sync_*" = true }', '{"sync_*": true}', {"sync_*": True}),
     "stop.grace_s": ("45", "45", 45.0),
 }
-RESERVED = {"ledger.wait_replicas", "ledger.wait_fsync"}
+ON_A_REDIS = {"ledger.wait_replicas", "ledger.wait_fsync"}
+"""Settings that contradict the default ledger."""
 
 
 def value_of(settings: Settings, path: str) -> object:
@@ -94,7 +99,8 @@ def value_of(settings: Settings, path: str) -> object:
 @pytest.mark.parametrize("source", ["file", "environment"])
 def test_every_setting_can_be_set_from_the_file_and_from_the_environment(source: str) -> None:
     """Each alone and all together, none at its default; a setting that is missing here fails the test."""
-    assert set(EVERY) == set(FIELDS) - RESERVED
+    assert set(EVERY) == set(FIELDS)
+    somewhere = {"ledger.url": "redis://127.0.0.1"}
     tables: dict[str, list[str]] = {}
     environ = {}
     for path, (toml, text, _) in EVERY.items():
@@ -102,7 +108,8 @@ def test_every_setting_can_be_set_from_the_file_and_from_the_environment(source:
         tables.setdefault(section, []).append(f"{key} = {toml}")
         environ[environment_name(path)] = text
         alone = f"[{section}]\n{key} = {toml}\n" if section else f"{key} = {toml}\n"
-        read = load({}, {}, alone) if source == "file" else load({}, {environment_name(path): text}, None)
+        flags = somewhere if path in ON_A_REDIS else {}
+        read = load(flags, {}, alone) if source == "file" else load(flags, {environment_name(path): text}, None)
         assert value_of(read, path) == EVERY[path][2] != value_of(Settings(), path), path
     whole = "\n".join(
         line for section, lines in sorted(tables.items()) for line in (*([f"[{section}]"] if section else []), *lines)
@@ -145,7 +152,7 @@ prt = 1
 [htpp]
 x = 1
 [ledger]
-wait_replicas = 1
+wait_replicas = -1
 [merchants]
 allow_addresses = ["10.0.0.1/8"]
 [calls]
@@ -165,7 +172,7 @@ max_steps = 0
             "config/gateway.toml, htpp: is not a setting; did you mean http?",
             "config/gateway.toml, http.port: must be a whole number from 0 (any free one) to 65535",
             "config/gateway.toml, http.prt: is not a setting; did you mean http.port?",
-            "config/gateway.toml, ledger.wait_replicas: is planned and not available in this version; leave it out",
+            "config/gateway.toml, ledger.wait_replicas: must be a whole number from 0 (none) to 16",
             'config/gateway.toml, merchants.allow_addresses: must be networks such as ["10.1.0.0/16"]; '
             "in the environment, separated by commas",
             "config/gateway.toml, stop: must be a table: [stop]",
@@ -176,7 +183,24 @@ max_steps = 0
 @pytest.mark.parametrize(
     ("flags", "environ", "text", "expected"),
     [
-        ({}, {"ONCEGATE_LEDGER_WAIT_FSYNC": "1"}, None, "ONCEGATE_LEDGER_WAIT_FSYNC: is planned"),
+        (
+            {},
+            {"ONCEGATE_LEDGER_WAIT_FSYNC": "1"},
+            None,
+            "ONCEGATE_LEDGER_WAIT_FSYNC: ledger.url names the embedded ledger: it has no replicas",
+        ),
+        (
+            {"ledger.url": "memory"},
+            {},
+            "[ledger]\nwait_replicas = 1",
+            "config/gateway.toml, ledger.wait_replicas and --url (ledger.url): ledger.url names the memory ledger",
+        ),
+        (
+            {"ledger.url": "redis://127.0.0.1"},
+            {"ONCEGATE_LEDGER_WAIT_REPLICAS": "1", "ONCEGATE_LEDGER_COMMAND_TIMEOUT_S": "1"},
+            None,
+            "ONCEGATE_LEDGER_WAIT_REPLICAS and ONCEGATE_LEDGER_COMMAND_TIMEOUT_S: ledger.wait_timeout_s must be below",
+        ),
         ({}, {}, "x = [", "config/gateway.toml: is not valid TOML"),
         ({}, {}, "[calls]\nlease_margin_s = 1979-05-27", "config/gateway.toml, calls.lease_margin_s: must be seconds"),
         ({}, {}, "[http]\nport = true", "config/gateway.toml, http.port: must be a whole number"),
@@ -253,8 +277,7 @@ def test_the_shipped_file_names_every_setting_with_its_default(tmp_path: Path) -
     opened = re.sub(r"^# (\w+ = )", r"\1", shipped, flags=re.MULTILINE)
     assert load({}, {}, opened) == Settings()
     named = {line.partition(" = ")[0] for line in re.findall(r"^# (\w+ = .*)$", shipped, flags=re.MULTILINE)}
-    unplanned = {path for path in FIELDS if path not in ("ledger.wait_replicas", "ledger.wait_fsync")}
-    assert named == {path.rpartition(".")[2] for path in unplanned}
+    assert named == {path.rpartition(".")[2] for path in FIELDS}
 
 
 def test_a_folder_is_read_and_one_without_the_file_has_defaults(tmp_path: Path) -> None:

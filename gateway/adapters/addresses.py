@@ -1,8 +1,7 @@
 """Names to addresses, every one judged (promise 9.2).
 
-aiohttp asks its resolver for names only and dials IP literals unasked, so `Doorkeeper` stands at both places:
-it answers for names, and it makes the socket of every connection, when the address is what will be dialled.
-Nothing is looked up between that judgement and the connect, so a name cannot change its answer in between.
+A name's answers are judged together, and every address once more where the socket for it is made. Nothing is looked
+up between that judgement and the connect, so a name cannot change its answer in between.
 """
 
 from __future__ import annotations
@@ -13,9 +12,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 from typing import Any, TypeAlias
-
-from aiohttp import AddrInfoType
-from aiohttp.abc import AbstractResolver, ResolveResult
 
 from gateway.core.addresses import Address, AddressRefused, Endpoint, Network, check_url, judge, known_address
 
@@ -60,51 +56,12 @@ def _getaddrinfo(host: str, port: int) -> list[Any]:
     return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
 
 
-class Doorkeeper(AbstractResolver):
-    """aiohttp's resolver and socket factory, letting through only what `judge` does.
-
-    `only_allowed` is asked at each judgement: does this exchange need the allow-list (plain http)?
-    """
-
-    def __init__(
-        self,
-        *,
-        resolve: Resolve,
-        allow: Sequence[Network] = (),
-        only_allowed: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self._resolve = resolve
-        self._allow = tuple(allow)
-        self._only_allowed = only_allowed
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        """Every answer for `host`. Raises AddressRefused if any is refused, OSError if there is none: a name
-        with one bad address among good ones is not trusted with the good ones."""
-        addresses = await resolve_judged(
-            host, port, resolve=self._resolve, allow=self._allow, only_allowed=self._only_allowed()
-        )
-        return [
-            ResolveResult(
-                hostname=host,
-                host=str(address),
-                port=port,
-                family=socket.AF_INET if address.version == 4 else socket.AF_INET6,
-                proto=socket.IPPROTO_TCP,
-                flags=socket.AI_NUMERICHOST,
-            )
-            for address in addresses
-        ]
-
-    def open_socket(self, addr_info: AddrInfoType) -> socket.socket:
-        """A socket for exactly this address. Raises AddressRefused."""
-        family, kind, protocol, _, where = addr_info
-        judge(ip_address(where[0]), self._allow, only_allowed=self._only_allowed())
-        return socket.socket(family, kind, protocol)
-
-    async def close(self) -> None:
-        """Nothing is held here; whoever gave the resolver closes it."""
+def judged_socket(address: Address, allow: Sequence[Network] = (), *, only_allowed: bool = False) -> socket.socket:
+    """A TCP socket for exactly this address, the last thing before the connect. Raises AddressRefused."""
+    judge(address, allow, only_allowed=only_allowed)
+    sock = socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    return sock
 
 
 async def resolve_judged(

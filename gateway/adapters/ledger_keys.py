@@ -7,6 +7,8 @@ all, behind it, so no brace in an id can steer a slot.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from gateway.core.conversation import Where
@@ -20,42 +22,29 @@ def bucket_of(conversation: bytes) -> int:
 
 
 class Bucket:
-    """The keys of one bucket, for one conversation in it or for the bucket's own indexes."""
+    """The keys of one bucket, for one conversation in it or for the bucket's own indexes.
 
-    __slots__ = ("_conversation", "_tag")
+    `live` and `events` are the conversation's; `due`, `unknown` and `probe` the bucket's; `records` is what a
+    record's key starts with, before 16 bytes of its effect id.
+    """
+
+    __slots__ = ("_conversation", "_tag", "due", "events", "live", "probe", "records", "unknown")
 
     def __init__(self, number: int, conversation: bytes = b"") -> None:
-        self._tag = b"{og.%03x}" % number
+        tag = b"{og.%03x}" % number
+        self._tag = tag
         self._conversation = conversation
+        self.records = tag + b"e"
+        self.due = tag + b"D"
+        self.unknown = tag + b"U"
+        self.probe = tag + b"R"
+        self.live = tag + b"l" + conversation
+        self.events = tag + b"v" + conversation
 
     @classmethod
+    @lru_cache(maxsize=8_192)
     def of(cls, conversation: bytes) -> Bucket:
         return cls(bucket_of(conversation), conversation)
-
-    @property
-    def records(self) -> bytes:
-        """What a record's key starts with; 16 bytes of its effect id follow."""
-        return self._tag + b"e"
-
-    @property
-    def due(self) -> bytes:
-        return self._tag + b"D"
-
-    @property
-    def unknown(self) -> bytes:
-        return self._tag + b"U"
-
-    @property
-    def probe(self) -> bytes:
-        return self._tag + b"R"
-
-    @property
-    def live(self) -> bytes:
-        return self._tag + b"l" + self._conversation
-
-    @property
-    def events(self) -> bytes:
-        return self._tag + b"v" + self._conversation
 
     def record(self, effect_id: bytes) -> bytes:
         return self.records + effect_id[:16]
@@ -77,15 +66,12 @@ class Bucket:
         names.append(("identical", where.fingerprint))
         if where.turn is not None:
             names.append(("turn", where.turn.encode()))
-        names.extend(("effect", effect) for effect in where.effects)
+        names.extend([("effect", effect) for effect in where.effects])
         return names
 
-    def key(self, name: tuple[str, bytes]) -> bytes:
-        kind, rest = name
-        if kind == "effect":
-            return self.record(rest)
-        if kind == "slot":
-            return self.slot(rest)
-        if kind == "identical":
-            return self.identical(rest)
-        return self.turn(rest)
+    def keys(self, names: Iterable[tuple[str, bytes]]) -> list[bytes]:
+        """The key of each name."""
+        return [_KEY_OF[kind](self, rest) for kind, rest in names]
+
+
+_KEY_OF: Final = {"effect": Bucket.record, "slot": Bucket.slot, "identical": Bucket.identical, "turn": Bucket.turn}

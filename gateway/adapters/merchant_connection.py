@@ -1,90 +1,179 @@
-"""aiohttp's request and connector, told to note what `Seen.sent` and a clean connection depend on.
+"""One connection to a merchant: one exchange at a time, and a record of whether anything else happened on it.
 
-Each exchange carries a note in a context variable: aiohttp hands nothing of the caller's down to the layers
-where writing and dialling happen, but the tasks that it starts there inherit the context.
+The rule that everything here serves: between the look at a connection and the write the loop does not turn, and
+from the write on the request counts as sent, whatever becomes of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import select
-from contextvars import ContextVar
+from typing import Final, cast
 
-import aiohttp
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.client import ClientTimeout
-from aiohttp.connector import Connection
-from aiohttp.tracing import Trace
+from gateway.adapters.http_reply import HttpLimits, ReplyReader
+from gateway.core.outcome import Reason, Seen, SeenKind
 
-
-class Exchange:
-    """The note of one exchange: `sent`, whether a byte of the request may have left; `dialled`, whether its
-    connection is new; `status`, once a reply's head was read; `only_allowed`, whether the address must be in
-    the allow-list; `latest_start`, until when (the loop's clock) it may begin."""
-
-    __slots__ = ("dialled", "latest_start", "only_allowed", "sent", "status")
-
-    def __init__(self, only_allowed: bool, latest_start: float) -> None:
-        self.only_allowed = only_allowed
-        self.latest_start = latest_start
-        self.dialled = False
-        self.sent = False
-        self.status: int | None = None
+_TICK_S: Final = 0.001
+"""uvloop's timers count whole milliseconds and may fire that much early."""
 
 
-class TooLate(Exception):
-    """No connection was free before most of the deadline had passed: sent now, the call would likely be cut off
-    half-way and nobody would know how it ended; not sent, it may simply be made again."""
+class MerchantConnection(asyncio.Protocol):
+    """`open`: connected and not ended. Ended means that it is never used again.
 
+    A pool hears of it through `on_made`, `on_free` (after an exchange that left it fit for another), `on_end` and
+    `on_lost` (the transport is gone), each of the others exactly once if `on_made` was called.
+    """
 
-current: ContextVar[Exchange] = ContextVar("merchant_exchange")
+    __slots__ = ("_deadline", "_large", "_loop", "_poll", "_reader", "_timer", "_transport", "_waiter", "ended", "open")
 
+    def __init__(self, limits: HttpLimits, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._reader = ReplyReader(limits)
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[Seen] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline = 0.0
+        self._large = False
+        self._poll: select.poll | None = None
+        self.ended = False
+        self.open = False
 
-class NotedRequest(aiohttp.ClientRequest):
-    """A request that marks its exchange before its first byte can leave."""
+    def on_made(self) -> None: ...
 
-    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
-        if not self.body:
-            current.get().sent = True  # written on the spot, without `write_bytes`
-        return await super().send(conn)
+    def on_free(self) -> None: ...
 
-    async def write_bytes(
-        self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
-    ) -> None:
-        # The headers are held back until the first body byte, so this is where writing starts. Between this
-        # look at the transport and that write the loop does not turn: a transport that is closing now takes
-        # nothing, and one that is not may take everything.
-        transport = conn.transport
-        if transport is not None and not transport.is_closing():
-            current.get().sent = True
-        await super().write_bytes(writer, conn, content_length)
+    def on_end(self) -> None: ...
 
+    def on_lost(self) -> None: ...
 
-class CheckedConnector(aiohttp.TCPConnector):
-    """A connector that hands out an idle connection only if nothing has happened on it."""
+    def watch_socket(self) -> None:
+        """From here on unread bytes on the socket count as something that happened. Over TLS not before the first
+        reply: servers send session tickets unasked."""
+        if self._poll is None and self._transport is not None and hasattr(select, "poll"):
+            sock = self._transport.get_extra_info("socket")
+            if sock is not None:
+                self._poll = select.poll()
+                self._poll.register(sock.fileno(), select.POLLIN)
 
-    async def connect(self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: ClientTimeout) -> Connection:
-        exchange = current.get()
-        while True:
-            exchange.dialled = False
-            conn = await super().connect(req, traces, timeout)
-            if exchange.dialled or not has_spoken(conn):
-                if asyncio.get_running_loop().time() > exchange.latest_start:
-                    conn.release()
-                    raise TooLate
-                return conn
-            conn.close()
+    def is_untouched(self) -> bool:
+        """Whether nothing has happened on it: no close, which would make the outcome unknown, and no bytes that
+        nobody asked for, which would be taken for the answer to the next request. The socket is asked as well,
+        since the loop may not have come round to reading it."""
+        if not self.open or cast(asyncio.Transport, self._transport).is_closing():
+            return False
+        return self._poll is None or not self._poll.poll(0)
 
+    def exchange(self, head: bytes, rest: bytes, deadline: float) -> asyncio.Future[Seen]:
+        """Write a request and give the future of its reply; at `deadline` (the loop's clock) it is a timeout.
 
-def has_spoken(conn: Connection) -> bool:
-    """Whether an idle connection holds anything: a close, which would make the outcome unknown, or bytes
-    nobody asked for, which aiohttp would take for the answer to the next request."""
-    protocol, transport = conn.protocol, conn.transport
-    if protocol is None or transport is None or protocol.should_close:
-        return True
-    sock = transport.get_extra_info("socket")
-    if sock is None or not hasattr(select, "poll"):
-        return False
-    poll = select.poll()
-    poll.register(sock.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
+        Call straight after `is_untouched`: from here on the request counts as sent. What the socket does not take
+        waits in the transport, so that no more than the request itself ever waits.
+        """
+        waiter = self._waiter = self._loop.create_future()
+        self._reader.begin()
+        self._deadline = deadline
+        timer = self._timer
+        if timer is None or timer.when() > deadline:
+            if timer is not None:
+                timer.cancel()
+            self._timer = self._loop.call_at(deadline, self._tick)
+        transport = cast(asyncio.Transport, self._transport)
+        transport.write(head)
+        if rest:
+            transport.write(rest)
+        self._large = bool(rest)
+        return waiter
+
+    def abandon(self, waiter: asyncio.Future[Seen]) -> None:
+        """Whoever waits leaves. If that exchange still runs, the connection ends with it."""
+        if self._waiter is waiter:
+            self._waiter = None
+            self.drop()
+
+    def drop(self, *, gently: bool = False) -> None:
+        """End it at once, also if it is still to be made; `gently` lets TLS say its goodbye first."""
+        transport = self._transport
+        if transport is not None:
+            if gently:
+                transport.close()
+            else:
+                transport.abort()
+        self._end()
+
+    # What the loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.on_made()
+        if self.ended:
+            self._transport.abort()
+        else:
+            self.open = True
+
+    def data_received(self, data: bytes) -> None:
+        waiter = self._waiter
+        if waiter is None:
+            self.drop()  # nobody asked
+            return
+        reader = self._reader
+        reader.feed(data)
+        if reader.seen is not None:
+            self._finish(waiter, reader.seen)
+
+    def eof_received(self) -> None:
+        waiter = self._waiter
+        if waiter is None:
+            self.drop(gently=True)
+        else:
+            self._finish(waiter, self._reader.end())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        waiter = self._waiter
+        if waiter is not None:
+            self._finish(waiter, self._reader.lose())
+        self._end()
+        self._transport = None
+        self.on_lost()
+
+    def _tick(self) -> None:
+        """One timer serves many exchanges: it is set anew only when it fires, or for a nearer deadline."""
+        self._timer = None
+        waiter = self._waiter
+        if waiter is None:
+            return
+        if self._loop.time() + _TICK_S < self._deadline:
+            self._timer = self._loop.call_at(self._deadline, self._tick)
+        else:
+            self._finish(waiter, self._reader.fail(Reason.TIMED_OUT, SeenKind.TIMEOUT))
+
+    def _finish(self, waiter: asyncio.Future[Seen], seen: Seen) -> None:
+        self._waiter = None
+        # A reply may come before the request is out; the rest of that request must not follow it, nor be followed.
+        transport = cast(asyncio.Transport, self._transport)
+        unwritten = transport.get_write_buffer_size() or (self._large and self._is_tls())
+        if waiter.done():  # cancelled, and its owner has not come round to `abandon` yet
+            self.drop()
+            return
+        waiter.set_result(seen)
+        if self._reader.reusable and not unwritten:
+            self.on_free()
+        else:
+            self.drop(gently=seen.kind is SeenKind.REPLY and not seen.too_large and not unwritten)
+
+    def _is_tls(self) -> bool:
+        """Then the transport does not count what its own transport still holds."""
+        return self._transport is not None and self._transport.get_extra_info("ssl_object") is not None
+
+    def _end(self) -> None:
+        if self.ended:
+            return
+        self.ended, self.open = True, False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():  # dropped by the pool under a running exchange
+            waiter.set_result(self._reader.lose())
+        self._poll = None
+        self._reader.close()
+        self.on_end()

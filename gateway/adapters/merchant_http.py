@@ -8,77 +8,45 @@ request can have left.
 from __future__ import annotations
 
 import asyncio
-import errno
-import io
+import functools
 import logging
-import socket
 import ssl
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
-import aiohttp
-from aiohttp.client import ClientTimeout
-from multidict import CIMultiDictProxy
-from yarl import URL
-
-from gateway.adapters.addresses import Doorkeeper, Resolve, SystemResolver
-from gateway.adapters.merchant_connection import CheckedConnector, Exchange, NotedRequest, TooLate, current
+from gateway.adapters.addresses import Resolve, SystemResolver
+from gateway.adapters.http_reply import HttpLimits
+from gateway.adapters.http_request import request_bytes
+from gateway.adapters.http_target import read_target
+from gateway.adapters.merchant_dial import CertificateInvalid, Dialler, HandshakeFailed, LookUpFailed
+from gateway.adapters.merchant_pool import Lane, MerchantPool, TooLate
 from gateway.core.addresses import AddressRefused, Network
-from gateway.core.outcome import RESULT_CAP, Reason, Seen, SeenKind
+from gateway.core.outcome import Reason, Seen, SeenKind
 from gateway.core.ports import MerchantRequest
-from gateway.core.reply_body import content_type_of
+
+__all__ = ["HttpLimits", "MerchantHttp"]
 
 _log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class HttpLimits:
-    """Bounds of the client. Reading a reply stops above `reply_bytes`. `idle_s` must stay below the shortest
-    idle time of common servers (5 s): a connection the merchant is just closing makes an outcome unknown."""
-
-    reply_bytes: int = RESULT_CAP
-    line_bytes: int = 8_190
-    field_bytes: int = 8_190
-    fields: int = 100
-    connections: int = 1_000
-    per_merchant: int = 64
-    idle_s: float = 4.0
-
-
-SESSION_HEADERS: Final[Mapping[str, str]] = {
-    "Accept": "application/json, text/plain;q=0.5",
-    "Accept-Encoding": "identity",
-    "Content-Type": "application/json",
-    "User-Agent": "oncegate",
-}
-"""Sent unless the request brings its own."""
-
-EXCERPT_BYTES: Final = 16_384
-"""Kept of a reply that is too large, for the event log's excerpt."""
-
 LATEST_START: Final = 0.75
 """The part of the deadline after which nothing is begun any more."""
+
+TARGETS: Final = 1_024
+"""URLs whose parts are remembered."""
+
 BEFORE_SENDING: Final[tuple[tuple[type[Exception], Reason], ...]] = (
     (TooLate, Reason.TOO_LATE),
-    (AddressRefused, Reason.ADDRESS_REFUSED),
-    (aiohttp.InvalidURL, Reason.ADDRESS_REFUSED),  # numeric forms of hosts among them
-    (aiohttp.ClientConnectorDNSError, Reason.NAME_NOT_RESOLVED),
-    (aiohttp.ClientConnectorCertificateError, Reason.CERTIFICATE_INVALID),
-    (aiohttp.ClientConnectorSSLError, Reason.TLS_FAILED),
-    (aiohttp.ClientConnectorError, Reason.CONNECT_FAILED),
+    (AddressRefused, Reason.ADDRESS_REFUSED),  # numeric forms of hosts among them
+    (LookUpFailed, Reason.NAME_NOT_RESOLVED),
+    (CertificateInvalid, Reason.CERTIFICATE_INVALID),
+    (HandshakeFailed, Reason.TLS_FAILED),
+    (OSError, Reason.CONNECT_FAILED),
     (ValueError, Reason.REQUEST_REFUSED),
     (Exception, Reason.CONNECT_FAILED),
 )
-AFTER_SENDING: Final[tuple[tuple[type[Exception], Reason], ...]] = (
-    (aiohttp.ClientPayloadError, Reason.REPLY_TRUNCATED),
-    (aiohttp.ClientResponseError, Reason.REPLY_NOT_HTTP),
-    (Exception, Reason.CONNECTION_LOST),
-)
-"""What an exception says, by whether a byte may have left: the first class that fits."""
+"""What an exception says of a request of which no byte can have left: the first class that fits."""
 
-_EXPECTED: Final = (aiohttp.ClientError, OSError, ValueError)
-_HANDSHAKE_ERRORS: Final = frozenset({errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, None})
+_EXPECTED: Final = (TooLate, OSError, ValueError)
 
 
 class MerchantHttp:
@@ -103,15 +71,15 @@ class MerchantHttp:
         if ssl_context.verify_mode is not ssl.CERT_REQUIRED or not ssl_context.check_hostname:
             raise ValueError("the TLS context must verify certificates and host names")
         ssl_context.set_alpn_protocols(["http/1.1"])
-        self._ssl_context = ssl_context
-        self._limits = limits or HttpLimits()
         self._allow = tuple(allow)
         self._allow_http = allow_http
+        self._limits = limits or HttpLimits()
         self._own_resolver: SystemResolver | None = None
         if resolve is None:
             resolve = self._own_resolver = SystemResolver()
-        self._resolve: Resolve = resolve
-        self._session: aiohttp.ClientSession | None = None
+        self._dialler = Dialler(resolve=resolve, allow=self._allow, ssl_context=ssl_context)
+        self._pool: MerchantPool | None = None
+        self._way = functools.lru_cache(maxsize=TARGETS)(self._find_way)
         self._closed = False
 
     async def send(self, request: MerchantRequest, *, deadline_s: float) -> Seen:
@@ -123,139 +91,52 @@ class MerchantHttp:
         """
         if self._closed:
             raise RuntimeError("the merchant client is closed")
-        secure = request.url[:6].lower() == "https:"
-        exchange = Exchange(
-            only_allowed=not secure and not self._allow_http,
-            latest_start=asyncio.get_running_loop().time() + deadline_s * LATEST_START,
-        )
-        token = current.set(exchange)
+        if deadline_s <= 0:
+            return _not_sent(Reason.TIMED_OUT, SeenKind.TIMEOUT)
+        loop = asyncio.get_running_loop()
+        if self._pool is None:
+            self._pool = MerchantPool(self._dialler, self._limits, loop)
+        begun = loop.time()
         try:
-            async with asyncio.timeout(deadline_s):
-                return await self._post(request, exchange)
+            start, lane = self._way(request.url)
+            head, rest = request_bytes(start, request.headers, request.body)
+            connection = self._pool.take_idle(lane)
+            if connection is None:
+                async with asyncio.timeout_at(begun + deadline_s):
+                    connection = await self._pool.take(lane, latest=begun + deadline_s * LATEST_START)
         except TimeoutError:
-            return self._ended(SeenKind.TIMEOUT, Reason.TIMED_OUT, exchange)
+            return _not_sent(Reason.TIMED_OUT, SeenKind.TIMEOUT)
         except Exception as error:
             # Whatever went wrong, the record above must be settled or released. The text of the error is not
             # used: it may hold the URL.
             if not isinstance(error, _EXPECTED):
-                _log.error("unexpected %s while calling a merchant", type(error).__name__)
-            if exchange.sent:
-                return self._ended(SeenKind.BROKEN, _first(AFTER_SENDING, error), exchange)
-            reason = _first(BEFORE_SENDING, error)
-            if secure and reason is Reason.CONNECT_FAILED and _in_handshake(error):
-                reason = Reason.TLS_FAILED
-            return self._ended(SeenKind.NOT_CONNECTED, reason, exchange)
-        finally:
-            current.reset(token)
+                _log.error("unexpected %s before a request to a merchant", type(error).__name__)
+            return _not_sent(next(reason for kind, reason in BEFORE_SENDING if isinstance(error, kind)))
+        # No turn of the loop between that look at the connection and this write; after it the request counts as sent.
+        waiter = connection.exchange(head, rest, begun + deadline_s)
+        try:
+            seen = await waiter
+        except BaseException:
+            connection.abandon(waiter)
+            raise
+        if seen.kind is not SeenKind.REPLY:
+            _log.debug("merchant exchange ended: %s, %s, sent=%s", seen.kind, seen.reason, seen.sent)
+        return seen
 
     async def close(self) -> None:
-        """Close every connection. A `send` afterwards raises RuntimeError."""
+        """Close every connection; calls under way end as broken. A `send` afterwards raises RuntimeError."""
         self._closed = True
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        if self._pool is not None:
+            await self._pool.close()
         if self._own_resolver is not None:
             self._own_resolver.close()
 
-    async def _post(self, request: MerchantRequest, exchange: Exchange) -> Seen:
-        session = self._session or self._open()
-        body = request.body
-        response = await session.post(
-            URL(request.url),
-            data=body if len(body) <= aiohttp.payload.TOO_LARGE_BYTES_BODY else io.BytesIO(body),
-            headers=request.headers,
-            allow_redirects=False,
-        )
-        exchange.status = response.status
-        try:
-            data, too_large = await _read(response.content, self._limits.reply_bytes)
-        except BaseException:
-            response.close()
-            raise
-        if not response.closed:  # at its end it has closed itself and gone back to the pool
-            response.close()
-        headers = response.headers
-        content_type, charset = content_type_of(headers.get("Content-Type"))
-        _log.debug("merchant replied with HTTP %d", response.status)
-        return Seen(
-            SeenKind.REPLY,
-            Reason.REPLIED,
-            True,
-            response.status,
-            content_type,
-            charset,
-            _content_encoding(headers),
-            data,
-            too_large,
-            tuple(headers.getall("Retry-After", ())),
-        )
-
-    def _open(self) -> aiohttp.ClientSession:
-        limits = self._limits
-        door = Doorkeeper(resolve=self._resolve, allow=self._allow, only_allowed=lambda: current.get().only_allowed)
-
-        def open_socket(addr_info: aiohttp.AddrInfoType) -> socket.socket:
-            current.get().dialled = True
-            return door.open_socket(addr_info)
-
-        connector = CheckedConnector(
-            ssl=self._ssl_context,
-            resolver=door,
-            socket_factory=open_socket,
-            use_dns_cache=False,  # a cached answer would be an answer judged for someone else
-            limit=limits.connections,
-            limit_per_host=limits.per_merchant,
-            keepalive_timeout=limits.idle_s,
-            timeout_ceil_threshold=float("inf"),
-        )
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            request_class=NotedRequest,
-            headers=SESSION_HEADERS,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            # The deadline is kept in `send`; aiohttp's own would round it up to whole seconds.
-            timeout=ClientTimeout(total=None),
-            auto_decompress=False,
-            trust_env=False,
-            max_line_size=limits.line_bytes,
-            max_field_size=limits.field_bytes,
-            max_headers=limits.fields,
-        )
-        return self._session
-
-    def _ended(self, kind: SeenKind, reason: Reason, exchange: Exchange) -> Seen:
-        _log.debug("merchant exchange ended: %s, %s, sent=%s", kind, reason, exchange.sent)
-        return Seen(kind, reason, exchange.sent, exchange.status)
+    def _find_way(self, url: str) -> tuple[str, Lane]:
+        assert self._pool is not None
+        origin, start = read_target(url, allow_http=self._allow_http, allow=self._allow)
+        return start, self._pool.lane(origin)
 
 
-async def _read(content: aiohttp.StreamReader, limit: int) -> tuple[bytes, bool]:
-    """The body, or its beginning and True if it is over `limit`. The declared length is not believed: over
-    the limit means that more than `limit` bytes came."""
-    chunks: list[bytes] = []
-    size = 0
-    while chunk := await content.readany():
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > limit:
-            return b"".join(chunks)[:EXCERPT_BYTES], True
-        if content.at_eof():
-            break
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks), False
-
-
-def _content_encoding(headers: CIMultiDictProxy[str]) -> str:
-    """The codings between the bytes read and the body. aiohttp undoes `chunked` and nothing else."""
-    codings = headers.getall("Content-Encoding", [])
-    transfer = headers.get("Transfer-Encoding")
-    if transfer is not None and transfer.strip().lower() != "chunked":
-        codings = [*codings, transfer]
-    return ", ".join(codings)
-
-
-def _first(table: tuple[tuple[type[Exception], Reason], ...], error: Exception) -> Reason:
-    return next(reason for kind, reason in table if isinstance(error, kind))
-
-
-def _in_handshake(error: Exception) -> bool:
-    """A refused or unanswered connect has other error numbers: these come once TCP stood."""
-    return isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno in _HANDSHAKE_ERRORS
+def _not_sent(reason: Reason, kind: SeenKind = SeenKind.NOT_CONNECTED) -> Seen:
+    _log.debug("merchant exchange ended: %s, %s, sent=False", kind, reason)
+    return Seen(kind, reason, False)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gateway.adapters import ledger_codec as codec
+from gateway.adapters.claim_wait import ClaimWait, replies
 from gateway.adapters.ledger_keys import BUCKETS, Bucket
 from gateway.adapters.redis_commands import Commands, LedgerUnreachable
 from gateway.adapters.redis_scripts import Script
@@ -25,15 +26,26 @@ _UNCHANGED: Final = (b"=", b"", b"")
 _DUE, _UNKNOWN, _LIVE = 3, 4, 1  # key numbers in swap.lua
 _CHUNK: Final = 256
 _FOREVER, _KEEP = "ever", "keep"
+_THOUGH_FULL: Final = b"end"
+_EMPTIED_MS: Final = 3_600_000
+"""How long a slot that was emptied, or was looked into and found empty, differs from one that never was: longer than
+any command is under way. A claim that was decided before and arrives after finds it changed (4.11)."""
 _INDEXES: Final = ((Status.EXECUTING, _DUE), (Status.INDETERMINATE, _UNKNOWN))
 
 
 class RedisLedger:
     """Implements `gateway.core.ports.Ledger` over one Redis (or fakeredis). Raises LedgerUnavailable."""
 
-    def __init__(self, commands: Commands, *, nonce: Callable[[], bytes] = lambda: os.urandom(8)) -> None:
+    def __init__(
+        self,
+        commands: Commands,
+        *,
+        nonce: Callable[[], bytes] = lambda: os.urandom(8),
+        wait: ClaimWait | None = None,
+    ) -> None:
         self._commands = commands
         self._nonce = nonce
+        self._wait = wait
         self._swap = Script.load("swap")
         self._due = Script.load("due")
 
@@ -47,12 +59,12 @@ class RedisLedger:
         bucket, version = Bucket.of(where.conversation), self._nonce()
         values = _values(where, writes)
         versions = view.versions
-        names = list({**dict.fromkeys(bucket.read_by(where)), **versions, **values})
+        names = {**dict.fromkeys(bucket.read_by(where)), **versions, **values}
         operations = _operations(view, writes)
         arguments = [
             version,
             bucket.records,
-            b"" if writes.admits is None else MAX_LIVE,
+            MAX_LIVE if writes.admits is not None else _THOUGH_FULL if writes.though_full else b"",
             writes.keep_ms,
             len(operations) // 4,
             *operations,
@@ -60,11 +72,13 @@ class RedisLedger:
             *[codec.event_bytes(event) for event in writes.events],
         ]
         for name in names:
-            arguments += (versions.get(name, b""), *values.get(name, _UNCHANGED))
-        answer = await self._run(bucket, names, arguments)
+            arguments.append(versions.get(name, b""))
+            arguments += values.get(name, _UNCHANGED)
+        wait = self._wait if self._wait is not None and writes.claims else None
+        answer = await self._run(bucket, names, arguments, wait)
         if answer[0] == 1:
             return Swap(True, _after(view, writes, values, version, answer[1]))
-        return Swap(False, _view(bucket, names, answer))
+        return Swap(False, _view(bucket, list(names), answer))
 
     async def append(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> None:
         keys, arguments = self._appending(conversation, events, keep_ms)
@@ -86,18 +100,24 @@ class RedisLedger:
         raw = await self._do("LRANGE", Bucket.of(conversation).events, after, after + limit - 1)
         return [codec.event_of(after + 1 + place, line) for place, line in enumerate(raw)]
 
-    async def due(self, limit: int) -> list[Effect]:
+    async def due(self, limit: int, cursor: str | None = None) -> Page:
+        # The cursor is a bucket and a time, so that what stays due, because nobody can read or end it, is passed once
+        # and hides nothing.
+        bucket, _, since = (cursor or "0:").partition(":")
+        at, after = int(bucket), f"({since}" if since else "-inf"
         found: list[Effect] = []
-        for start in range(0, BUCKETS, _CHUNK):
-            numbers = range(start, min(start + _CHUNK, BUCKETS))
-            answer = await self._guarded(
-                self._due.run(self._commands, [Bucket(n).due for n in numbers], [limit - len(found)])
-            )
-            pairs = [(numbers[answer[i] - 1], answer[i + 1]) for i in range(0, len(answer), 2)]
-            found.extend(e for e in await self._records(pairs) if e is not None)
-            if len(found) >= limit:
-                break
-        return found
+        seen = 0
+        while at < BUCKETS:
+            numbers = range(at, min(at + _CHUNK, BUCKETS))
+            keys = [Bucket(number).due for number in numbers]
+            answer = await self._guarded(self._due.run(self._commands, keys, [limit - seen, after]))
+            pairs = [(numbers[answer[i] - 1], answer[i + 1]) for i in range(0, len(answer), 3)]
+            found += [effect for effect in await self._records(pairs) if effect is not None]
+            seen += len(pairs)
+            if seen >= limit:
+                return Page(tuple(found), f"{pairs[-1][0]}:{answer[-1].decode()}")
+            at, after = numbers[-1] + 1, "-inf"
+        return Page(tuple(found), None)
 
     async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
         # The cursor names the last one seen, not how many were: those resolved since move nothing up.
@@ -120,14 +140,39 @@ class RedisLedger:
         return Page(tuple(found), None)
 
     async def ready(self) -> None:
-        await self._do("SET", Bucket(0).probe, b"1", "PX", 60_000)
+        write = ("SET", Bucket(0).probe, b"1", "PX", 60_000)
+        if self._wait is None:
+            await self._do(*write)
+        else:
+            _, reply = await replies(self._commands.do_together(write, self._wait.command))
+            self._wait.check(reply)
 
     async def _records(self, pairs: Sequence[tuple[int, bytes]]) -> list[Effect | None]:
         raw = await asyncio.gather(*(self._do("GET", Bucket(number).records + id_) for number, id_ in pairs))
-        return [_readable(value) for value in raw]
+        found: list[Effect | None] = []
+        passed_over: list[codec.UnknownFormat] = []
+        for value in raw:
+            try:
+                found.append(codec.effect_of(codec.opened(value)) if value else None)
+            except codec.UnknownFormat as unknown:
+                # One that a newer gateway wrote is that gateway's to sweep.
+                passed_over.append(unknown)
+                found.append(None)
+        if passed_over:
+            _log.error("%d records were passed over: %s", len(passed_over), passed_over[0])
+        return found
 
-    async def _run(self, bucket: Bucket, names: Sequence[Name], arguments: list[Any]) -> list[Any]:
-        keys = [bucket.live, bucket.events, bucket.due, bucket.unknown, *[bucket.key(name) for name in names]]
+    async def _run(
+        self, bucket: Bucket, names: Iterable[Name], arguments: list[Any], wait: ClaimWait | None = None
+    ) -> list[Any]:
+        keys = [bucket.live, bucket.events, bucket.due, bucket.unknown, *bucket.keys(names)]
+        if wait is not None:
+            waited = self._swap.run_before(self._commands, keys, arguments, [wait.command])
+            swapped: list[Any]
+            swapped, reply = await replies(waited)
+            if swapped[0] == 1:
+                wait.check(reply)
+            return swapped
         try:
             answer: list[Any] = await self._swap.run(self._commands, keys, arguments)
         except LedgerUnreachable as cause:
@@ -142,15 +187,6 @@ class RedisLedger:
             return await asked
         except LedgerUnreachable as cause:
             raise LedgerUnavailable(may_have_run=cause.may_have_run) from cause
-
-
-def _readable(value: bytes | None) -> Effect | None:
-    """A record of a listing. One that a newer gateway wrote is that gateway's to sweep: it is passed over here."""
-    try:
-        return codec.effect_of(codec.opened(value)) if value else None
-    except codec.UnknownFormat as unknown:
-        _log.error("a record was passed over: %s", unknown)
-        return None
 
 
 def _view(bucket: Bucket, names: Sequence[Name], answer: Sequence[Any]) -> View:
@@ -201,7 +237,8 @@ def _values(where: Where, writes: Writes) -> dict[Name, tuple[Any, Any, bytes]]:
             payload = codec.identical_payload(writes.identical)
             values["identical", where.fingerprint] = (b"w", _FOREVER if unending else _kept(writes), payload)
         else:
-            values["identical", where.fingerprint] = (b"d", b"", b"")
+            payload = codec.identical_payload(writes.identical)
+            values["identical", where.fingerprint] = (b"w", _EMPTIED_MS, payload)
     if writes.attempt_seen is not None and where.turn is not None:
         payload = codec.attempt_payload(writes.attempt_seen)
         values["turn", where.turn.encode()] = (b"w", _kept(writes), payload)

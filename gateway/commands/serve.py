@@ -34,6 +34,12 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     parser.add_argument("--config", type=Path, default=Path("config"), metavar="DIR", help="default: ./config")
     parser.add_argument("--ledger", metavar="URL", help="redis://, rediss://, unix://, local:DIR or memory")
+    parser.add_argument(
+        "--allow-unsafe-ledger",
+        action="store_true",
+        default=None,
+        help="start though the ledger's Redis evicts keys or persists nothing (see oncegate doctor)",
+    )
     parser.add_argument("--host", help="default: 127.0.0.1")
     parser.add_argument("--port", type=int, help="default: 8080; 0: any free one, which is printed")
     parser.add_argument("--dev", action="store_true", default=None, help='for trying out: loopback only, key "dev"')
@@ -44,6 +50,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     flags = {
         "ledger.url": arguments.ledger,
+        "ledger.allow_unsafe": arguments.allow_unsafe_ledger,
         "http.host": arguments.host,
         "http.port": arguments.port,
         "dev": arguments.dev,

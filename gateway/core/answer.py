@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -97,6 +98,7 @@ def message_of(result: bytes | None, fault: Fault | None) -> str:
     return result.decode()
 
 
+@lru_cache(maxsize=4_096)
 def iso(ms: int | None) -> str | None:
     """RFC 3339 in UTC with milliseconds."""
     if ms is None:

@@ -12,7 +12,7 @@ from gateway.core.decisions import UNRECORDED, Blocked, Granted, Need, Refused, 
 from gateway.core.expiry import expire
 from gateway.core.granting import TooManyIds, attempt_seen, bind, grant, lapse, take_up
 from gateway.core.occurrences import Occurrence, occurrence_of
-from gateway.core.record import Mode, Move, Status, check_move
+from gateway.core.record import Move, Status, check_move
 from gateway.core.repeats import judge_held, judge_repeat
 from gateway.core.requests import Claim
 
@@ -85,7 +85,7 @@ def _known(view: View, request: Claim, effect_id: bytes, matched: str) -> Step:
         if effect.tokens[-1] == request.token:
             return Step(Granted(effect))
         return Step(Wait(effect_id, request.repeat_of), bind(view, request, effect))
-    if effect.status is Status.INDETERMINATE and effect.mode is Mode.SAFE_TO_RETRY:
+    if effect.status is Status.INDETERMINATE and effect.sent_again:
         return take_up(view, request, effect, matched)
     check_move(effect.status, Move.CLAIM, effect.status)
     return Step(Replay(effect, matched), bind(view, request, effect))

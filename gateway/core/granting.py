@@ -48,6 +48,7 @@ def grant_held(view: View, request: Claim, held: Effect) -> Step:
         mode=request.terms.mode,
         endpoint=request.terms.endpoint,
         tool_version=request.terms.tool_version,
+        unavailable_means_not_executed=request.terms.unavailable_means_not_executed,
     )
     writes = and_bind(view, request, effect, _started(request, effect.effect_id))
     # A hold ends with the retention time, what executes does not: nor then may the ids that name it.
@@ -107,6 +108,7 @@ def lost(view: View, effect: Effect, reason: str, excerpt: str = "", http_status
         effects={effect.effect_id: after},
         identical=view.identical.with_known(after),
         events=(Event("effect.indeterminate", effect.effect_id, data),),
+        though_full=True,
     )
 
 
@@ -214,6 +216,7 @@ def _new(view: View, request: Claim, own: Occurrence, status: Status, repeat_of:
         slots=() if request.slot is None else (request.slot,),
         repeat_of=repeat_of,
         arguments=None if executing and request.terms.mode is Mode.AT_MOST_ONCE else request.arguments.text,
+        unavailable_means_not_executed=request.terms.unavailable_means_not_executed,
     )
 
 

@@ -267,9 +267,17 @@ def check_id(value: object) -> str:
     return value
 
 
+_SIZES: Final = tuple(size.to_bytes(8) for size in range(MAX_ID_BYTES + 1))
+
+
 def _digest(*parts: bytes) -> bytes:
     # Without the lengths, "ab"+"c" and "a"+"bc" would be one call.
-    return hashlib.sha256(b"".join([piece for part in parts for piece in (len(part).to_bytes(8), part)])).digest()
+    pieces = []
+    for part in parts:
+        size = len(part)
+        pieces.append(_SIZES[size] if size <= MAX_ID_BYTES else size.to_bytes(8))
+        pieces.append(part)
+    return hashlib.sha256(b"".join(pieces)).digest()
 
 
 def _named(value: object) -> str:

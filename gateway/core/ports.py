@@ -52,7 +52,11 @@ class Ledger(Protocol):
         ...
 
     async def swap(self, where: Where, view: View, writes: Writes) -> Swap:
-        """Write all of `writes` if nothing in `view` has changed, else nothing."""
+        """Write all of `writes` if nothing in `view` has changed, else nothing.
+
+        Writes that claim (`writes.claims`) are applied only once as many servers hold them as the ledger was told to
+        wait for (4.14). Too few: LedgerUnavailable with `may_have_run`, since the claim stands where it was written.
+        """
         ...
 
     async def append(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> None:
@@ -68,8 +72,9 @@ class Ledger(Protocol):
         """Events numbered above `after`, oldest first."""
         ...
 
-    async def due(self, limit: int) -> list[Effect]:
-        """Effects still executing whose lease has lapsed, over all conversations; a bounded look."""
+    async def due(self, limit: int, cursor: str | None = None) -> Page:
+        """Effects still executing whose lease has lapsed, over all conversations: of about `limit` that fell due those
+        that can be read. A look goes on from the cursor behind it, whatever became of what it found."""
         ...
 
     async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
@@ -77,7 +82,7 @@ class Ledger(Protocol):
         ...
 
     async def ready(self) -> None:
-        """Returns if a claim could be written now."""
+        """Returns if a claim could be written now, and confirmed by as many servers as it has to be (4.14)."""
         ...
 
 

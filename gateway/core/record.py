@@ -19,7 +19,7 @@ FORMAT: Final = 1
 
 
 class Status(StrEnum):
-    """Where an effect stands (section 1). ABSENT is a mark left by a withdrawal or a resolved absence."""
+    """Where an effect stands (section 1). ABSENT is a mark left by a resolved absence."""
 
     ABSENT = "absent"
     AWAITING_APPROVAL = "awaiting_approval"
@@ -83,6 +83,10 @@ TRANSITIONS: Final[dict[Status, dict[Move, frozenset[Status]]]] = {
 SETTLED: Final = frozenset({S.SUCCEEDED, S.FAILED, S.DENIED})
 """Statuses that replay and end after the retention time (4.13)."""
 
+MAX_TOKENS: Final = 64
+"""Claims that one effect may issue while its outcome stays unknown: each token is kept, since any of them may yet
+report a success (4.4), and a record that grows with every repeat would have no bound (9.4)."""
+
 UNENDING: Final = frozenset({S.EXECUTING, S.INDETERMINATE})
 """Statuses that no retention time ends (4.13)."""
 
@@ -140,6 +144,8 @@ class Effect(msgspec.Struct, frozen=True, array_like=True):
     settled_by: bytes = b""
     arguments: str | None = None
     """As first sent; kept only while the gateway may have to send them again (6: the same bytes on every try)."""
+    unavailable_means_not_executed: bool = False
+    """As declared for the endpoint that the first claim fixed (4.6, 5.1)."""
 
     @property
     def hex(self) -> str:
@@ -150,6 +156,12 @@ class Effect(msgspec.Struct, frozen=True, array_like=True):
     def place(self) -> Place:
         """Where the first request stood."""
         return Place(self.turn, self.step, self.attempt if self.turn is not None else None)
+
+    @property
+    def sent_again(self) -> bool:
+        """Whether an unknown outcome is sent again at the next repeat (4.6). Past MAX_TOKENS tries it no longer is:
+        from then on it is treated as under `at_most_once`."""
+        return self.mode is Mode.SAFE_TO_RETRY and len(self.tokens) < MAX_TOKENS
 
     def lapsed(self, now_ms: int) -> bool:
         """Executing, and its lease is over by the ledger's clock (4.5)."""

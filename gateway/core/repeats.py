@@ -91,7 +91,7 @@ def _after_unknown(view: View, request: Claim, effect_id: bytes, held: Effect | 
         return Step(Need((effect_id,)))
     first = view.effects[effect_id]
     assert first is not None
-    if first.mode is Mode.AT_MOST_ONCE:
+    if first.mode is Mode.AT_MOST_ONCE or (first.status is Status.INDETERMINATE and not first.sent_again):
         return Step(Denied(PRIOR_UNKNOWN, first))
     if first.status is Status.INDETERMINATE:
         return take_up(view, request, first, "repeat", alias=held is None)

@@ -38,6 +38,8 @@ class Terms(msgspec.Struct, frozen=True):
     repeat_window_ms: int
     retention_ms: int
     hold_ms: int = HOLD_MS
+    unavailable_means_not_executed: bool = False
+    """Of the endpoint: its 503 and 409 then release (5.1)."""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -148,11 +150,19 @@ class Resolve(msgspec.Struct, frozen=True):
     by: str
     note: str
     keep_ms: int
+    evidence: str | None = None
+    """Where it was seen, in the words of who says so; needed of a runtime."""
     claimed_at: int | None = None
     """Of the claim that the evidence is about (ms, ledger's clock); None: of whichever stands."""
 
 
 End: TypeAlias = Settle | Release | Lose | Resolve
+
+
+class Withdraw(msgspec.Struct, frozen=True):
+    """A claim that may have landed, or may land yet, is to hold nothing (4.11)."""
+
+    claim: Claim
 
 
 def where_of(effect: Effect) -> Where:

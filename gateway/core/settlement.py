@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.core.conversation import Event, View, Writes
 from gateway.core.decisions import Conflicting, Gone, Late, Need, Settled, Step
-from gateway.core.granting import lost
+from gateway.core.granting import lapse, lost
 from gateway.core.record import SETTLED, Effect, Mode, Move, Outcome, Status, moved
 from gateway.core.requests import End, Lose, Release, Resolve, Settle
 
@@ -34,7 +34,9 @@ def _settle(view: View, effect: Effect, request: Settle) -> Step:
     issued = request.token in effect.tokens
     success = request.outcome.status is Status.SUCCEEDED
     if effect.status in SETTLED:
-        if effect.settled_by == request.token and effect.outcome == request.outcome:
+        # Two tries of a call that is safe to retry may both come back, and with one key they say the same.
+        ours = effect.settled_by == request.token or (issued and effect.mode is Mode.SAFE_TO_RETRY)
+        if ours and effect.outcome == request.outcome:
             return Step(Settled(effect))
         return _conflict(effect, request) if success and issued else Step(Late(effect))
     if effect.status is Status.EXECUTING and current:
@@ -53,7 +55,8 @@ def _settle(view: View, effect: Effect, request: Settle) -> Step:
 
 def _conflict(effect: Effect, request: Settle) -> Step:
     event = Event("effect.conflict", effect.effect_id, {"stands": effect.status.value, "came": "succeeded"})
-    return Step(Conflicting(effect), Writes(events=(event,), keep_ms=request.keep_ms), alarm=True)
+    writes = Writes(events=(event,), keep_ms=request.keep_ms, though_full=True)
+    return Step(Conflicting(effect), writes, alarm=True)
 
 
 def _settled(view: View, effect: Effect, outcome: Outcome, token: bytes, keep_ms: int, said: dict[str, object]) -> Step:
@@ -78,22 +81,27 @@ def ended(view: View, after: Effect, keep_ms: int, *events: Event) -> Writes:
         identical=view.identical.with_known(after),
         events=events,
         keep_ms=keep_ms,
+        though_full=True,
     )
 
 
 def _release(view: View, effect: Effect, request: Release) -> Step:
     if effect.status is Status.EXECUTING and effect.tokens[-1] == request.token:
         if effect.was_unknown:
-            after = moved(effect, Move.RELEASE, Status.INDETERMINATE)
+            # Its holder proved that it sent nothing: no success can come under that token, so it need not be kept.
+            after = moved(effect, Move.RELEASE, Status.INDETERMINATE, tokens=effect.tokens[:-1])
             event = Event("effect.indeterminate", effect.effect_id, {"reason": request.reason})
             writes = Writes(
                 effects={effect.effect_id: after},
                 identical=view.identical.with_known(after),
                 events=(event,),
+                though_full=True,
             )
             return Step(Late(after), writes)
-        moved(effect, Move.RELEASE, Status.ABSENT)
-        return Step(Gone(), _vanished(view, effect, None, request.keep_ms, _released(effect, request)))
+        gone = moved(effect, Move.RELEASE, Status.ABSENT, tokens=effect.tokens[:-1], slots=(), settled_at=None)
+        # Tokens of before a resolved absence stay behind, as they did before this claim (4.4).
+        mark = gone if gone.tokens else None
+        return Step(Gone(), _vanished(view, effect, mark, request.keep_ms, _released(effect, request)))
     if effect.status is Status.INDETERMINATE and effect.tokens == (request.token,):
         moved(effect, Move.RELEASE, Status.ABSENT)
         return Step(Gone(), _vanished(view, effect, None, request.keep_ms, _released(effect, request)))
@@ -114,6 +122,7 @@ def _vanished(view: View, effect: Effect, mark: Effect | None, keep_ms: int, *ev
         identical=view.identical.without(effect.effect_id),
         events=events,
         keep_ms=keep_ms,
+        though_full=True,
     )
 
 
@@ -129,17 +138,18 @@ def _lose(view: View, effect: Effect, request: Lose) -> Step:
 
 def _resolve(view: View, effect: Effect, request: Resolve) -> Step:
     wanted = Status.ABSENT if request.outcome is None else request.outcome.status
+    if view.now_ms is not None and effect.lapsed(view.now_ms):
+        return lapse(view, effect)
     if effect.status is not Status.INDETERMINATE:
         same = effect.status is wanted and (request.outcome is None or effect.outcome == request.outcome)
         return Step((Gone() if wanted is Status.ABSENT else Settled(effect)) if same else Late(effect))
     if request.claimed_at not in (None, effect.claimed_at):
         # It was released and claimed anew, or taken up again, since somebody looked: what they saw says nothing of it.
         return Step(Late(effect))
-    told = Event(
-        "effect.resolved",
-        effect.effect_id,
-        {"outcome": wanted.value, "by": request.by, "note": request.note},
-    )
+    said = {"outcome": wanted.value, "by": request.by, "note": request.note}
+    if request.evidence is not None:
+        said["evidence"] = request.evidence
+    told = Event("effect.resolved", effect.effect_id, said)
     if request.outcome is None:
         # The tokens stay behind as a mark: a success that one of them reports later raises the alarm (4.4).
         mark = moved(effect, Move.RESOLVE, Status.ABSENT, slots=(), settled_at=None)

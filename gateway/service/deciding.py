@@ -13,8 +13,8 @@ from gateway.core import decisions as d
 from gateway.core.conversation import View, Where, Writes, assumed_empty, narrowed
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.ports import Ledger
-from gateway.core.record import UNENDING, Effect
-from gateway.core.requests import Claim, End, where_of
+from gateway.core.record import Effect, Status
+from gateway.core.requests import Claim, End, Withdraw, where_of
 from gateway.core.step import step
 
 _log = logging.getLogger("oncegate.ledger")
@@ -35,8 +35,12 @@ class Decider:
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = lambda: 1.0,
+        count_conflict: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """`count_conflict` is told of each late success that contradicts the record, and what it contradicts (4.4):
+        `absence`, `claim` or `outcome`."""
         self._ledger = ledger
+        self._count_conflict = count_conflict
         self._sleep = sleep
         self._jitter = jitter
 
@@ -55,29 +59,31 @@ class Decider:
         view = narrowed(seen, where) if seen is not None else await self._ledger.read(where)
         return await self._decide(request, where, view)
 
-    async def held_by(self, request: Claim) -> Effect | None:
-        """The effect that a claim holds, if it landed after all: looked for by its token (4.11)."""
-        view = await self._ledger.read(request.where())
-        bound = () if request.slot is None else (b.effect for b in view.slot(request.slot).bindings if b.open)
-        wanted = tuple(dict.fromkeys((*bound, *(k.effect for k in view.identical.known if k.status in UNENDING))))
-        if any(effect not in view.effects for effect in wanted):
-            view = await self._ledger.read(request.where(wanted))
-        held = (e for e in view.effects.values() if e is not None and request.token in e.tokens)
-        return next(held, None)
+    async def withdraw(self, claim: Claim) -> View:
+        """Let a claim that may have landed, or may land yet, hold nothing (4.11)."""
+        where = claim.where()
+        _, view = await self._decide(Withdraw(claim), where, await self._ledger.read(where))
+        return view
 
-    async def _decide(self, request: Claim | End, where: Where, view: View) -> tuple[d.Decision, View]:
+    async def _decide(self, request: Claim | End | Withdraw, where: Where, view: View) -> tuple[d.Decision, View]:
         for lost in range(_MOST_TRIES):
             judged = step(view, request)
             if isinstance(judged.decision, d.Need):
                 where = _widened(where, judged.decision)
                 view = await self._ledger.read(where)
             elif judged.writes is not None:
-                swap = await self._ledger.swap(where, view, judged.writes)
+                try:
+                    swap = await self._ledger.swap(where, view, judged.writes)
+                except LedgerUnavailable as lost_reply:
+                    if judged.alarm and lost_reply.may_have_run:
+                        # Said again, it finds its own success recorded and nothing to raise an alarm about.
+                        self._alarm(judged.decision)
+                    raise
                 view = swap.view
                 if swap.applied:
                     _log_unknown(judged.writes)
                     if judged.alarm:
-                        _alarm(judged.decision)
+                        self._alarm(judged.decision)
                 if swap.applied and not isinstance(judged.decision, d.Again):
                     return _as_written(judged.decision, view), view
                 if not swap.applied and lost >= _HASTY_TRIES:
@@ -92,11 +98,15 @@ class Decider:
                 return judged.decision, view
         raise LedgerUnavailable("too many others are changing this call at once", may_have_run=False)
 
-
-def _alarm(decision: d.Decision) -> None:
-    """A success came where the record says otherwise (4.4): the event is written, a person has to look."""
-    effect = getattr(decision, "effect", None)
-    _log.critical("a late success contradicts the record", extra={"effect_id": getattr(effect, "hex", None)})
+    def _alarm(self, decision: d.Decision) -> None:
+        """A success came where the record says otherwise (4.4): the event is written, a person has to look."""
+        effect = getattr(decision, "effect", None)
+        stands = "absence"
+        if isinstance(decision, d.Conflicting):
+            stands = "claim" if decision.effect.status is Status.EXECUTING else "outcome"
+        self._count_conflict(stands)
+        said = {"effect_id": getattr(effect, "hex", None), "against": stands}
+        _log.critical("a late success contradicts the record", extra=said)
 
 
 def _log_unknown(writes: Writes) -> None:

@@ -6,8 +6,9 @@ was granted; `reading` sends what needs no ledger.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -86,11 +87,16 @@ class HandleCall:
         self._hints = IdHints()
 
     async def __call__(self, principal: Principal, request: CallRequest, trace: Trace) -> Answer:
-        may(principal, Right.CALL, request.company)
         await self._registry.refresh()
-        return await self._answer(request, trace)
+        begun = self.begin(principal, request, trace)
+        return begun if isinstance(begun, Answer) else await begun
 
-    async def _answer(self, request: CallRequest, trace: Trace) -> Answer:
+    def begin(self, principal: Principal, request: CallRequest, trace: Trace) -> Answer | Coroutine[Any, Any, Answer]:
+        """The answer, where it is at hand and nothing has to be waited for (ADR 7); else what gives it when awaited.
+
+        The registry must have been refreshed. Raises GatewayError for what is wrong whatever the ledger says.
+        """
+        may(principal, Right.CALL, request.company)
         company = self._registry.company(request.company)
         arguments = arguments_of(request)
         place = Place(request.turn, request.step, request.attempt)
@@ -101,6 +107,18 @@ class HandleCall:
         if kept is not None:
             asked = Asked(company.name, request.conversation, request.tool_call_id, request.tool)
             return self._replayed(asked, kept[0], "tool_call_id", kept[1], company)
+        return self._answer(company, request, arguments, place, scope, key, trace)
+
+    async def _answer(
+        self,
+        company: Company,
+        request: CallRequest,
+        arguments: Arguments,
+        place: Place,
+        scope: Scope,
+        key: Key | None,
+        trace: Trace,
+    ) -> Answer:
         tool = self._registry.tool(request.company, request.tool)
         refusal = self._refusal(company, tool, request, arguments)
         if tool is not None and not tool.verdict.side_effecting:
@@ -136,7 +154,7 @@ class HandleCall:
                 raise
             match decision:
                 case d.Granted(effect=effect):
-                    return await self._running.run(claim, effect, view, asked, tool, trace, claimed, key)
+                    return await self._running.run(claim, effect, view, asked, trace, claimed, key)
                 case d.Wait(effect_id=effect_id, repeat_of=kept):
                     claim = msgspec.structs.replace(claim, repeat_of=claim.repeat_of | kept)
                     if not await self._waiting.for_end(effect_id, deadline, looks):
@@ -238,6 +256,7 @@ class HandleCall:
             endpoint=tool.endpoint if tool is not None else "",
             repeat_window_ms=int(company.repeat_window_s * 1000),
             retention_ms=int(company.retention_s * 1000),
+            unavailable_means_not_executed=tool is not None and tool.unavailable_means_not_executed,
         )
         return Claim(
             company=company.name,

@@ -10,7 +10,6 @@ from gateway.core import decisions as d
 from gateway.core.answer import Answer
 from gateway.core.conversation import View
 from gateway.core.errors import CallInFlight, LedgerUnavailable, MerchantNotReady
-from gateway.core.model import Tool
 from gateway.core.outcome import OutcomeKind
 from gateway.core.ports import Clock
 from gateway.core.record import Effect, Mode, Outcome, Status
@@ -62,7 +61,6 @@ class Running:
         effect: Effect,
         view: View,
         asked: Asked,
-        tool: Tool | None,
         trace: Trace,
         claimed: float,
         key: Key | None = None,
@@ -82,7 +80,7 @@ class Running:
             await self._end(Release(effect.effect_id, claim.token, "no secret", claim.terms.retention_ms), effect, view)
             raise MerchantNotReady(f"{effect.company} has no signing secret; add one first")
         try:
-            sent = await self._sending.send(_order(claim, effect, tool), secrets, trace, deadline=deadline)
+            sent = await self._sending.send(_order(claim, effect), secrets, trace, deadline=deadline)
         except Exception:
             # A fault of ours behind a claim: nobody can say what was sent, and a claim that nobody ends holds up
             # every repeat until its lease lapses.
@@ -166,17 +164,16 @@ class Running:
         pause = FIRST_PAUSE_S
         while True:
             try:
-                effect = await self._decider.held_by(claim)
-                if effect is None:
-                    return
-                await self._decider.end(
-                    Release(effect.effect_id, claim.token, "claim withdrawn", claim.terms.retention_ms), effect
-                )
-                self._waiting.ended(effect.effect_id)
-                return
-            except LedgerUnavailable:
+                view = await self._decider.withdraw(claim)
+            except Exception as fault:
+                if not isinstance(fault, LedgerUnavailable):
+                    _log.error("a claim could not be withdrawn", extra={"fault": type(fault).__name__})
                 await self._clock.sleep(pause)
                 pause = min(LONGEST_PAUSE_S, pause * 2)
+                continue
+            for effect_id in view.effects:
+                self._waiting.ended(effect_id)
+            return
 
 
 def _standing(asked: Asked, effect: Effect) -> Answer:
@@ -186,7 +183,7 @@ def _standing(asked: Asked, effect: Effect) -> Answer:
     return answers.of_effect(asked, effect)
 
 
-def _order(claim: Claim, effect: Effect, tool: Tool | None) -> Order:
+def _order(claim: Claim, effect: Effect) -> Order:
     body = wire_body(
         tool=effect.target,
         # The first form, so that the bytes are the same on every try (6, 2.10).
@@ -203,5 +200,5 @@ def _order(claim: Claim, effect: Effect, tool: Tool | None) -> Order:
         message_id=effect.hex,
         key=effect.hex,
         again=effect.mode is Mode.SAFE_TO_RETRY,
-        unavailable_means_not_executed=tool.unavailable_means_not_executed if tool is not None else False,
+        unavailable_means_not_executed=effect.unavailable_means_not_executed,
     )

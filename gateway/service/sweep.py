@@ -7,6 +7,7 @@ from typing import Final
 
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.ports import Clock, Ledger
+from gateway.core.record import Effect
 from gateway.core.requests import Lose
 from gateway.service.deciding import Decider
 from gateway.service.replay_notes import ReplayNotes
@@ -16,6 +17,8 @@ _log = logging.getLogger("oncegate.sweep")
 
 PERIOD_S: Final = 2.0
 AT_ONCE: Final = 100
+PAGES: Final = 20
+"""Looks of one pass, of AT_ONCE entries each. What is due beyond them is the next pass's, which goes on from there."""
 
 
 class Sweep:
@@ -27,30 +30,42 @@ class Sweep:
         self._waiting = waiting
         self._notes = notes
         self._clock = clock
+        self._cursor: str | None = None
 
     async def once(self) -> int:
         """One pass; how many lapsed leases it ended. Raises LedgerUnavailable."""
         ended = 0
-        for effect in await self._ledger.due(AT_ONCE):
-            try:
-                await self._decider.end(Lose(effect.effect_id, None, "lease lapsed"), effect)
-                ended += 1
-            except Exception as fault:
-                if isinstance(fault, LedgerUnavailable):
-                    # Raises where the ledger is away. Where it is not, this record leads to one that a newer gateway
-                    # wrote (4.13).
-                    await self._ledger.ready()
-                # One record that cannot be judged must not keep all others executing for ever.
-                _log.error("sweep: effect %s was left: %s", effect.hex, type(fault).__name__)
-            self._waiting.ended(effect.effect_id)
+        for _ in range(PAGES):
+            page = await self._ledger.due(AT_ONCE, self._cursor)
+            for effect in page.effects:
+                ended += await self._end(effect)
+            # What could not be ended stays due: the next look begins behind it, or it would hide all that follows.
+            self._cursor = page.cursor
+            if page.cursor is None:
+                break
         await self._notes.flush()
         return ended
+
+    async def _end(self, effect: Effect) -> bool:
+        try:
+            await self._decider.end(Lose(effect.effect_id, None, "lease lapsed"), effect)
+        except Exception as fault:
+            if isinstance(fault, LedgerUnavailable):
+                # Raises where the ledger is away. Where it is not, this record leads to one that a newer gateway
+                # wrote (4.13).
+                await self._ledger.ready()
+            # One record that cannot be judged must not keep all others executing for ever.
+            _log.error("sweep: effect %s was left: %s", effect.hex, type(fault).__name__)
+            return False
+        finally:
+            self._waiting.ended(effect.effect_id)
+        return True
 
     async def forever(self) -> None:
         """Pass after pass; an unreachable ledger is waited for."""
         while True:
             try:
-                if await self.once() >= AT_ONCE:
+                if await self.once() and self._cursor is not None:
                     continue
             except LedgerUnavailable:
                 _log.warning("sweep: ledger unavailable")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Coroutine, Iterator
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from gateway.core.answer import Answer, answer_bytes
 from gateway.core.errors import CallInFlight, GatewayError
 from gateway.core.model import Principal
 from gateway.core.strict_json import Json
-from gateway.service.call_request import CallRequest
 from gateway.service.sending import Trace
 from gateway.web.call_fields import read_call
 from gateway.web.fault_log import internal_fault
@@ -50,7 +50,13 @@ class Calls:
 
     async def one(self, asked: Asked) -> Reply:
         """The answer to a single call. Raises GatewayError."""
-        answer = await self._detached(self._answer(asked.caller, asked.body, asked.trace))
+        began = self._clock.monotonic()
+        begun = self._handle.begin(asked.caller, asked.body, asked.trace)
+        if isinstance(begun, Answer):  # what needs no waiting needs no task either
+            answer = begun
+            self._metrics.answered(answer, self._clock.monotonic() - began)
+        else:
+            answer = await self._detached(self._answer(begun, asked.trace))
         return Reply(200, answer_bytes(answer), JSON, REPLAYED if answer.replay is not None else ())
 
     async def batch(self, asked: Asked) -> Reply:
@@ -59,12 +65,15 @@ class Calls:
         return Reply(200, b'{"answers":[' + b",".join(entries) + b"]}")
 
     async def _detached(self, work: Coroutine[Any, Any, T]) -> T:
-        task = asyncio.get_running_loop().create_task(work)
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+        task = loop.create_task(work)
         # The loop keeps no strong reference to a task: without this set a call could vanish half-way.
         self._running.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(partial(self._done, ended))
         try:
-            return await asyncio.shield(task)
+            await ended  # and not the task itself: whoever cancels this request must not cancel the call
+            return task.result()
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if task.done() or current is None or not self._stopping.begun:
@@ -73,16 +82,18 @@ class Calls:
             current.uncancel()
             raise CallInFlight("this gateway stopped before the call ended; ask again with the same id") from None
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
+    def _done(self, ended: asyncio.Future[None], task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
+        if not ended.done():
+            ended.set_result(None)
         if not task.cancelled():
             task.exception()  # looked at, or the loop would log a trace when the caller is gone
 
-    async def _answer(self, principal: Principal, request: CallRequest, trace: Trace) -> Answer:
+    async def _answer(self, begun: Awaitable[Answer], trace: Trace) -> Answer:
         began = self._clock.monotonic()
         self._in_flight += 1
         try:
-            answer = await self._handle(principal, request, trace)
+            answer = await begun
         except GatewayError:
             raise
         except Exception as fault:
@@ -104,7 +115,9 @@ class Calls:
     ) -> None:
         for place, call in places:
             try:
-                entries[place] = answer_bytes(await self._answer(principal, read_call(call), trace))
+                entries[place] = answer_bytes(
+                    await self._answer(self._handle(principal, read_call(call), trace), trace)
+                )
             except GatewayError as error:
                 self._metrics.problem(error.code)
                 entries[place] = problem_bytes(error, trace.request_id)

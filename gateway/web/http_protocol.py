@@ -26,14 +26,17 @@ class BoundedHttp(HttpToolsProtocol):
         self._head_bytes = 0
         self._in_head = True
         self._offered = False
+        self._head_began = 0.0
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._await_head()
+        self._head_timer = self.loop.call_later(HEAD_S, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timer()
+        if self._head_timer is not None:
+            self._head_timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -75,7 +78,6 @@ class BoundedHttp(HttpToolsProtocol):
         if self._offered:
             return
         self._in_head = False
-        self._stop_timer()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -87,15 +89,13 @@ class BoundedHttp(HttpToolsProtocol):
     def _await_head(self) -> None:
         self._in_head = True
         self._head_bytes = 0
-        self._stop_timer()
-        self._head_timer = self.loop.call_later(HEAD_S, self._late)
+        self._head_began = self.loop.time()
 
-    def _late(self) -> None:
-        # Between requests a kept connection is uvicorn's to end; a call that still runs keeps its connection.
-        if self._in_head and not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete):
+    def _look(self) -> None:
+        """Close if a head has been awaited too long. One timer a connection: one a request costs more than it saves."""
+        left = self._head_began + HEAD_S - self.loop.time()
+        # A call that still runs keeps its connection, whatever is pipelined behind it.
+        idle = self.cycle is None or self.cycle.response_complete
+        if self._in_head and left <= 0 and idle and not self.transport.is_closing():
             self.transport.close()
-
-    def _stop_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+        self._head_timer = self.loop.call_later(left if left > 0 else HEAD_S, self._look)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,6 +17,9 @@ from gateway.web.stopping import Stopping
 
 
 class HandlesCalls(Protocol):
+    def begin(
+        self, principal: Principal, request: CallRequest, trace: Trace, /
+    ) -> Answer | Coroutine[Any, Any, Answer]: ...
     async def __call__(self, principal: Principal, request: CallRequest, trace: Trace) -> Answer: ...
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.adapters.addresses import Doorkeeper, SystemResolver, check_endpoint
+from gateway.adapters.addresses import SystemResolver, check_endpoint, judged_socket
 from gateway.core.addresses import (
     LOOPBACK,
     REFUSALS,
@@ -268,16 +268,16 @@ async def test_k6_01_the_refusal_is_the_same_whether_or_not_somebody_listens():
             listener.accept()
 
 
-async def test_p9_2_the_socket_factory_judges_what_is_dialled():
+@pytest.mark.parametrize("inside", ["127.0.0.2", "::ffff:127.0.0.2", "10.0.0.1", "fd00::1"])
+def test_p9_2_no_socket_is_made_for_an_address_that_is_refused(inside):
     """9.2: the last place before the connect, which literals reach without a look-up."""
-    door = Doorkeeper(resolve=answer(), allow=[ip_network("127.0.0.1/32")])
-    info = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
-    door.open_socket((*info, ("127.0.0.1", 1))).close()
+    allow = [ip_network("127.0.0.1/32")]
+    with judged_socket(ip_address("127.0.0.1"), allow) as sock:
+        assert (sock.family, sock.gettimeout()) == (socket.AF_INET, 0.0)
     with pytest.raises(AddressRefused):
-        door.open_socket((*info, ("127.0.0.2", 1)))
-    v6 = (socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("::ffff:127.0.0.2", 1, 0, 0))
+        judged_socket(ip_address(inside), allow)
     with pytest.raises(AddressRefused):
-        door.open_socket(v6)
+        judged_socket(ip_address("8.8.8.8"), allow, only_allowed=True)
 
 
 @pytest.mark.parametrize("host", ["localhost", "a" * 300, "a..b", "xn--a", "nowhere.invalid"])

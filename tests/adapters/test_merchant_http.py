@@ -13,7 +13,7 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from gateway.adapters import merchant_connection, merchant_http
+from gateway.adapters import http_reply, merchant_dial, merchant_pool
 from gateway.adapters.merchant_http import HttpLimits, MerchantHttp
 from gateway.core.outcome import OutcomeKind, Reason, SeenKind, outcome_of
 
@@ -390,27 +390,37 @@ def test_k3_13_a_context_that_does_not_verify_is_refused(change):
         MerchantHttp(ssl_context=context)
 
 
-@pytest.mark.parametrize("when", ["at_once", "just_before_writing"])
-async def test_p5_a_transport_closed_before_the_first_byte_is_certainly_not_sent(street, call, monkeypatch, when):
-    """5: "no byte sent" is claimed only where the transport takes nothing."""
+@pytest.mark.parametrize("kept", [False, True], ids=["new", "idle"])
+async def test_p5_a_connection_closed_before_the_first_byte_is_certainly_not_used(street, call, monkeypatch, kept):
+    """5: "no byte sent" is claimed only where the transport takes nothing, and then nothing was tried twice."""
     merchant = await street.merchant(answering)
-    connect = merchant_connection.CheckedConnector.connect
-    connected = []
+    client = street.client()
+    if kept:
+        await client.send(call(merchant.url()), deadline_s=AMPLE)
+    took = merchant_pool.MerchantPool._is_usable
 
-    async def then_lost(self, *args, **named):
-        conn = await connect(self, *args, **named)
-        connected.append(conn)
-        if when == "at_once":
-            conn.transport.abort()
-        else:
-            asyncio.get_running_loop().call_soon(conn.transport.abort)
-        return conn
+    def closed_first(self, connection):
+        connection._transport.abort()
+        return took(self, connection)
 
-    monkeypatch.setattr(merchant_connection.CheckedConnector, "connect", then_lost)
-    seen = await street.client().send(call(merchant.url()), deadline_s=AMPLE)
+    monkeypatch.setattr(merchant_pool.MerchantPool, "_is_usable", closed_first)
+    dialled = 0
+    connect = merchant_dial.Dialler.connect
+
+    async def counted(self, *args, **named):
+        nonlocal dialled
+        dialled += 1
+        monkeypatch.setattr(merchant_pool.MerchantPool, "_is_usable", took)
+        return await connect(self, *args, **named)
+
+    if kept:
+        monkeypatch.setattr(merchant_dial.Dialler, "connect", counted)
+        seen = await client.send(call(merchant.url()), deadline_s=AMPLE)
+        assert (seen.kind, dialled, len(merchant.requests)) == (SeenKind.REPLY, 1, 2)
+        return
+    seen = await client.send(call(merchant.url()), deadline_s=DEADLINE)
     assert (seen.kind, seen.sent, merchant.requests) == (SeenKind.NOT_CONNECTED, False, [])
     assert outcome(seen) is OutcomeKind.NOT_SENT
-    assert len(connected) == 1
 
 
 @pytest.mark.parametrize("header", [("Request-Id", "a\r\nX: y"), ("X\r\n", "a")])
@@ -722,12 +732,12 @@ async def test_k6_13_reading_stops_above_the_cap_and_the_connection_ends(street,
     merchant = await street.merchant(script)
     client = street.client(limits=HttpLimits(reply_bytes=65_536))
     seen = await client.send(call(merchant.url()), deadline_s=AMPLE)
-    assert (seen.kind, seen.too_large, len(seen.body)) == (SeenKind.REPLY, True, merchant_http.EXCERPT_BYTES)
+    assert (seen.kind, seen.too_large, len(seen.body)) == (SeenKind.REPLY, True, http_reply.EXCERPT_BYTES)
     judged = outcome_of(seen)
     assert (judged.kind, judged.dropped, judged.result) == (OutcomeKind.SUCCEEDED, True, None)
     assert written < 50_000_000
-    assert client._session is not None
-    assert not client._session.connector._conns
+    assert (await client.send(call(merchant.url()), deadline_s=AMPLE)).too_large
+    assert merchant.connections == 2
 
 
 async def test_k6_13_a_reply_of_exactly_the_cap_is_read_whole(street, call):

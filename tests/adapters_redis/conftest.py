@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import hiredis
@@ -132,3 +137,89 @@ def eventually() -> Callable[[Callable[[], bool]], Awaitable[None]]:
                 await asyncio.sleep(0.01)
 
     return wait
+
+
+class OwnRedis:
+    """A redis-server with a test's own options, on a Unix socket; ended by the fixture that started it."""
+
+    def __init__(self, program: str, folder: Path, options: Sequence[str]) -> None:
+        self.url = LedgerUrl.for_socket(folder / "s")
+        self._log = folder / "log"
+        self._child = subprocess.Popen(
+            [
+                *(program, "--port", "0", "--unixsocket", str(folder / "s"), "--dir", str(folder)),
+                *("--logfile", str(self._log), "--daemonize", "no", *options),
+            ],
+            stdin=subprocess.DEVNULL,
+        )
+
+    @property
+    def text(self) -> str:
+        return f"unix://{self.url.path}"
+
+    def ready(self) -> bool:
+        assert self._child.poll() is None, self._log.read_text()
+        return self._log.exists() and "eady to accept connections" in self._log.read_text()
+
+    def signal(self, number: int) -> None:
+        self._child.send_signal(number)
+
+    def end(self) -> None:
+        self._child.kill()
+        self._child.wait()
+
+
+@pytest.fixture
+async def start_redis(
+    tmp_path_factory: pytest.TempPathFactory, eventually: Callable[[Callable[[], bool]], Awaitable[None]]
+) -> AsyncIterator[Callable[..., Awaitable[OwnRedis]]]:
+    """Starts servers, the installed one or `program`."""
+    started: list[OwnRedis] = []
+
+    async def start(*options: str, program: str | None = None) -> OwnRedis:
+        chosen = program or shutil.which("redis-server") or shutil.which("valkey-server")
+        if chosen is None:
+            pytest.skip("no redis-server or valkey-server on PATH")
+        started.append(OwnRedis(chosen, tmp_path_factory.mktemp("own"), options))
+        await eventually(started[-1].ready)
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.end()
+
+
+@pytest.fixture
+async def reach() -> AsyncIterator[Callable[[OwnRedis | LedgerUrl], Commands]]:
+    """A Commands to a server; closed at the end of the test."""
+    async with AsyncExitStack() as stack:
+
+        def open_commands(server: OwnRedis | LedgerUrl) -> Commands:
+            client = open_client(server.url if isinstance(server, OwnRedis) else server)
+            commands = Commands(client)
+            stack.push_async_callback(client.aclose)
+            stack.push_async_callback(commands.close)
+            return commands
+
+        yield open_commands
+
+
+@pytest.fixture
+def newer_redis() -> str:
+    """A server that knows WAITAOF: one on PATH, or the one that NEWER_REDIS_SERVER names."""
+    for name in (os.environ.get("NEWER_REDIS_SERVER"), "valkey-server", "redis-server"):
+        program = shutil.which(name) if name else None
+        if program is not None:
+            said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+            version = re.search(r"v=(\d+)\.(\d+)", said)
+            if version is not None and (int(version[1]), int(version[2])) >= (7, 2):
+                return program
+    pytest.skip("WAITAOF needs a redis-server 7.2 or newer, or valkey-server; NEWER_REDIS_SERVER may name one")
+
+
+@pytest.fixture
+def port() -> int:
+    """One that was free a moment ago."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])

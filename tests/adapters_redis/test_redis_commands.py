@@ -6,9 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from redis.exceptions import BusyLoadingError, ResponseError
+from redis.exceptions import ResponseError
 
 from gateway.adapters.redis_commands import Commands, LedgerUnreachable, ScriptMissing
+from gateway.adapters.redis_errors import ErrorReply
 from gateway.adapters.redis_urls import LedgerUrl, open_client
 
 REFUSALS = [
@@ -75,7 +76,8 @@ async def test_k4_11_service_resumes_when_loading_ends(stub: Any, to_stub: Any) 
     front = to_stub()
     with pytest.raises(LedgerUnreachable) as caught:
         await front.do("GET", "record")
-    assert isinstance(caught.value.__cause__, BusyLoadingError)
+    assert isinstance(caught.value.__cause__, ErrorReply)
+    assert caught.value.__cause__.code == "LOADING"
     assert not caught.value.may_have_run
     stub.answer = lambda command: b"$1\r\nv\r\n"
     assert await front.do("GET", "record") == b"v"
@@ -108,7 +110,7 @@ async def test_a_wrong_command_is_a_bug_and_fails_alone(commands: Commands) -> N
         commands.do("GET", "text"), commands.do("LPUSH", "text", 1), commands.do("GET", "text"), return_exceptions=True
     )
     assert results[0] == results[2] == b"v"
-    assert type(results[1]) is ResponseError
+    assert isinstance(results[1], ResponseError)
 
 
 async def test_k4_12_an_error_inside_a_list_is_not_a_field(commands: Commands) -> None:
@@ -194,7 +196,7 @@ async def test_a_restart_between_two_commands_costs_no_error(ledger: Any, comman
 async def test_a_reset_connection_is_replaced_before_anything_is_written(stub: Any, to_stub: Any) -> None:
     front = to_stub(connections=1)
     await front.do("FIRST")
-    front._links[0]._reader.set_exception(ConnectionResetError())  # what asyncio keeps of an idle reset
+    front._lanes[0]._link.connection_lost(ConnectionResetError())  # what the loop says of an idle reset
     await front.do("SECOND")
     assert stub.seen == [[b"FIRST"], [b"SECOND"]]
     assert stub.connections == 2
@@ -237,15 +239,16 @@ async def test_a_caller_that_gives_up_later_disturbs_nobody(stub: Any, to_stub: 
     assert stub.connections == 1
 
 
-async def test_waiting_for_a_connection_is_bounded_and_sends_nothing(stub: Any, to_stub: Any) -> None:
+async def test_waiting_for_a_connection_is_bounded_and_sends_nothing(stub: Any, to_stub: Any, eventually: Any) -> None:
     """What waited longer than the command time-out behind a stuck connection is refused unsent."""
     stub.answer = lambda command: None if command[0] == b"STUCK" else b"+OK\r\n"
     front = to_stub(connections=1, command_timeout_s=0.05)
     stuck = asyncio.ensure_future(front.do("STUCK"))
-    await asyncio.sleep(0)  # one turn of the loop: its batch has left, the next ones wait
+    await eventually(lambda: stub.seen == [[b"STUCK"]])
+    front._lanes[0]._link.pause_writing()  # what the loop says when the server takes no more bytes
     late = asyncio.ensure_future(front.do("LATE"))
     await asyncio.sleep(0)
-    front._waiting[0].since -= 1
+    front._lanes[0]._waiting[0].since -= 1
     with pytest.raises(LedgerUnreachable):
         await stuck
     with pytest.raises(LedgerUnreachable, match="free in time") as caught:
@@ -255,10 +258,26 @@ async def test_waiting_for_a_connection_is_bounded_and_sends_nothing(stub: Any, 
 
 
 async def test_no_more_connections_than_asked_for(stub: Any, to_stub: Any) -> None:
-    front = to_stub(connections=2)
+    front = to_stub(connections=3)
     await asyncio.gather(*(front.do("PING", n) for n in range(2000)))
     assert len(stub.seen) == 2000
-    assert stub.connections == 2
+    assert stub.connections == 1
+    await asyncio.gather(*(front.do_together(("PING", n), ("WAIT", 1, 0)) for n in range(100)))
+    assert stub.connections == 3
+
+
+async def test_p4_14_what_waits_for_replicas_holds_up_nothing_else(stub: Any, to_stub: Any) -> None:
+    """4.14: WAIT blocks its connection, so it never has the one that the other commands use."""
+    stub.answer = lambda command: None if command[0] == b"WAIT" else b"+OK\r\n"
+    front = to_stub(connections=2)
+    claim = asyncio.ensure_future(front.do_together(("CLAIM",), ("WAIT", 1, 0)))
+    await asyncio.sleep(0)
+    assert await front.do("OTHER") == b"OK"
+    assert not claim.done()
+    stub.break_connections()
+    with pytest.raises(LedgerUnreachable) as caught:
+        await claim
+    assert caught.value.may_have_run
 
 
 async def test_p4_14_commands_sent_together_share_a_connection_in_order(commands: Commands) -> None:
@@ -278,7 +297,6 @@ async def test_closing_lets_what_was_sent_finish_and_refuses_the_rest(stub: Any,
     sent = asyncio.ensure_future(front.do("SENT"))
     await eventually(lambda: stub.seen == [[b"SENT"]])
     waiting = asyncio.ensure_future(front.do("WAITING"))
-    await asyncio.sleep(0)
     closing = asyncio.ensure_future(front.close())
     with pytest.raises(LedgerUnreachable) as caught:
         await waiting

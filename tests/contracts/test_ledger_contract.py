@@ -20,7 +20,7 @@ from gateway.core import decisions as d
 from gateway.core import granting, identity
 from gateway.core.conversation import CallSlot, Event, PrintSlot, View, Where, Writes, assumed_empty
 from gateway.core.errors import LedgerUnavailable
-from gateway.core.record import FORMAT, Status
+from gateway.core.record import FORMAT, Mode, Outcome, Status
 from gateway.core.requests import OnRepeat
 from gateway.service.deciding import Decider
 
@@ -228,10 +228,13 @@ async def test_k4_08_those_that_join_a_held_call_do_not_prolong_it(memory_bench,
 
 
 async def test_k4_08_a_release_leaves_nothing_but_its_lines_in_the_log(bench):
-    """4.13, 7.6: the log is not gone with the effect."""
+    """4.13, 7.6: the log is not gone with the effect. For an hour the slot of the fingerprint says that something was
+    there (4.11)."""
     await bench.release((await bench.claim("call_1")).effect)
-    assert set(await bench.ttls()) == {"v"}
-    assert lasting(await bench.ttls(), MONTH_MS)
+    ttls = await bench.ttls()
+    assert set(ttls) == {"p", "v"}
+    assert 0 < ttls["p"][0] <= 3_600_000
+    assert lasting({"v": ttls["v"]}, MONTH_MS)
     assert (await bench.types())[-1] == "effect.released"
 
 
@@ -418,11 +421,38 @@ async def test_p4_5_leases_that_lapsed_are_found_whatever_conversation_they_are_
     await bench.claim("call_1", conversation="c-5")
     await bench.run("call_1", conversation="c-6", lease_ms=0)
     found = await bench.ledger.due(100)
-    assert {e.effect_id for e in found} == {e.effect_id for e in lapsed}
-    assert len(await bench.ledger.due(2)) == 2
-    for effect in found:
+    assert {e.effect_id for e in found.effects} == {e.effect_id for e in lapsed}
+    assert found.cursor is None
+    paged, cursor = [], None
+    while True:
+        page = await bench.ledger.due(2, cursor)
+        assert len(page.effects) <= 2
+        paged += [e.effect_id for e in page.effects]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert paged == [e.effect_id for e in found.effects]
+    for effect in found.effects:
         await bench.lapse(effect)
-    assert await bench.ledger.due(100) == []
+    assert (await bench.ledger.due(100)).effects == ()
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+async def test_p4_5_a_look_at_what_is_due_goes_on_behind_its_cursor_whatever_became_of_it(bench, limit):
+    """4.5: in one bucket; half of what was found is ended on the way, half stays due."""
+    lapsed = [(await bench.claim(f"call_{n}", {"n": n}, lease_ms=0)).effect for n in range(9)]
+    seen, cursor = [], None
+    while True:
+        page = await bench.ledger.due(limit, cursor)
+        for effect in page.effects:
+            seen.append(effect.effect_id)
+            if len(seen) % 2:
+                await bench.lapse(effect)
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert sorted(seen) == sorted(e.effect_id for e in lapsed)
+    assert len((await bench.ledger.due(100)).effects) == 4
 
 
 async def test_p4_5_a_lease_taken_anew_is_due_by_its_own_time(bench):
@@ -430,7 +460,7 @@ async def test_p4_5_a_lease_taken_anew_is_due_by_its_own_time(bench):
     first = await bench.claim("call_1", mode="safe_to_retry", lease_ms=0)
     await bench.lapse(first.effect)
     assert isinstance(await bench.claim("call_1", mode="safe_to_retry"), d.Granted)
-    assert await bench.ledger.due(10) == []
+    assert (await bench.ledger.due(10)).effects == ()
 
 
 async def test_p4_15_unknown_outcomes_are_listed_by_company_a_page_at_a_time(bench, outcomes):
@@ -497,7 +527,7 @@ async def test_k4_09_a_forgotten_script_is_sent_again_and_nothing_is_skipped(ben
     await bench.wire.do("SCRIPT", "FLUSH")
     assert isinstance(await bench.claim("call_2", {"sku": "B"}), d.Granted)
     await bench.wire.do("SCRIPT", "FLUSH")
-    assert await bench.ledger.due(9) == []
+    assert (await bench.ledger.due(9)).effects == ()
 
 
 @pytest.fixture
@@ -596,16 +626,60 @@ async def test_k4_12_a_full_redis_refuses_the_claim_before_anything_is_sent(redi
 
 
 async def test_k4_12_a_redis_that_fills_before_the_settle_never_lets_a_repeat_run(redis_bench, full_redis):
-    """4.11 (b): the outcome is kept as soon as there is room."""
+    """4.11 (b): the outcome is recorded though there is no room for a new claim, and replays."""
     effect = (await redis_bench.claim("call_1")).effect
     await full_redis(1)
-    with pytest.raises(LedgerUnavailable):
-        await redis_bench.settle(effect)
     assert isinstance(await redis_bench.claim("call_1"), d.Wait)
     assert isinstance(await redis_bench.claim("call_2"), d.Wait)
-    await full_redis(0)
     assert isinstance(await redis_bench.settle(effect), d.Settled)
     assert isinstance(await redis_bench.claim("call_1"), d.Replay)
+    with pytest.raises(LedgerUnavailable):
+        await redis_bench.claim("call_3", {"sku": "B"})
+
+
+@pytest.mark.parametrize("end", ["failure", "release", "lose", "lapse", "withdraw", "resolve", "absent", "conflict"])
+async def test_p4_11_every_end_of_a_claim_finds_room_in_a_full_redis_and_no_claim_does(
+    redis_bench, full_redis, outcomes, end
+):
+    """4.11: settle, release and loss are written though memory is full; what would send something never is, a retry of
+    what is unknown among it."""
+    claim = redis_bench.ask("call_1", mode=Mode.SAFE_TO_RETRY, lease_ms=0 if end == "lapse" else 60_000)
+    effect = (await redis_bench.again(claim)).effect
+    if end in ("resolve", "absent"):
+        await redis_bench.lose(effect)
+    if end == "conflict":
+        await redis_bench.settle(effect)
+    await full_redis(1)
+    match end:
+        case "failure":
+            await redis_bench.settle(effect, outcomes.failure)
+        case "release" | "lose" | "lapse":
+            await getattr(redis_bench, end)(effect)
+        case "withdraw":
+            await redis_bench.decider.withdraw(claim)
+        case "resolve":
+            await redis_bench.resolve(effect, outcomes.success)
+        case "absent":
+            await redis_bench.resolve(effect, None)
+        case "conflict":
+            await redis_bench.settle(effect, Outcome(Status.SUCCEEDED, b'"MO-2"'))
+    expected = {
+        "failure": Status.FAILED,
+        "release": None,
+        "lose": Status.INDETERMINATE,
+        "lapse": Status.INDETERMINATE,
+        "withdraw": None,
+        "resolve": Status.SUCCEEDED,
+        "absent": Status.ABSENT,
+        "conflict": Status.SUCCEEDED,
+    }[end]
+    stands = await redis_bench.record(effect)
+    assert (None if stands is None else stands.status) == expected
+    if expected in (None, Status.ABSENT, Status.INDETERMINATE):
+        with pytest.raises(LedgerUnavailable) as refused:
+            await redis_bench.claim("call_1", mode=Mode.SAFE_TO_RETRY)
+        assert not refused.value.may_have_run
+        assert await redis_bench.record(effect) == stands
 
 
 @pytest.mark.parametrize("named", ["a{x}b", "{}", "{og.000}", "}{", "{" * 40, "\x00\r\n*1", "caf\u00e9 \U0001f600"])

@@ -26,11 +26,12 @@ def clean_environment() -> dict[str, str]:
 class RedisProcess:
     """A redis-server under `folder`; with `durable`, every write is synced and outlives `kill`."""
 
-    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+    def __init__(self, folder: Path, *options: str, durable: bool = False) -> None:
         self.socket = folder / "redis.sock"
         self.url = f"unix://{self.socket}"
         self._folder = folder
         self._kept = ("--appendonly", "yes", "--appendfsync", "always") if durable else ("--appendonly", "no")
+        self._options = options
         self._child: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -40,6 +41,7 @@ class RedisProcess:
             [
                 *(program, "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self._folder)),
                 *("--save", "", "--logfile", str(self._folder / "redis.log"), *self._kept),
+                *self._options,
             ],
             stdin=subprocess.DEVNULL,
         )
@@ -51,6 +53,11 @@ class RedisProcess:
 
     def client(self) -> redis.Redis:
         return redis.Redis(unix_socket_path=str(self.socket))
+
+    def signal(self, number: int) -> None:
+        """SIGSTOP lets it stand still, SIGCONT lets it go on."""
+        assert self._child is not None
+        self._child.send_signal(number)
 
     def kill(self) -> None:
         """SIGKILL: nothing is written that was not written before."""
@@ -76,7 +83,8 @@ class GatewayProcess:
         self.said: list[str] = []
         """Every line of its standard error, over all its lives."""
         self._folder = folder
-        self._flags = ["--ledger", ledger, *(["--dev"] if dev else []), *flags]
+        # Most of these ledgers are thrown away with the test.
+        self._flags = ["--ledger", ledger, "--allow-unsafe-ledger", *(["--dev"] if dev else []), *flags]
         self._settings = {f"ONCEGATE_{name}": value for name, value in (settings or {}).items()}
         self._port = 0
         self._child: subprocess.Popen[bytes] | None = None

@@ -338,7 +338,7 @@ class Model:
             self.end(work, outcome, token)
             return "settled"
         if work.status in (SUCCEEDED, FAILED, DENIED):
-            if (work.settled_by, work.outcome) == (token, outcome):
+            if work.outcome == outcome and (work.settled_by == token or work.mode is Mode.SAFE_TO_RETRY):
                 return "settled"
             return "conflict" if success else "late"
         current = work.status is EXECUTING and work.tokens[-1] == token
@@ -356,10 +356,14 @@ class Model:
         if work is None or work.key in self.marks:
             return "gone"
         if work.status is EXECUTING and work.tokens[-1] == token:
+            work.tokens = work.tokens[:-1]
             if work.was_unknown:
                 work.status, work.moved = UNKNOWN, self.now
                 return "late"
             self.vanish(work)
+            if work.tokens:
+                work.settled = self.now
+                self.marks[work.key] = work
             return "gone"
         if work.status is UNKNOWN and work.tokens == [token]:
             self.vanish(work)
@@ -376,6 +380,7 @@ class Model:
             return "late"
         if work.key in self.marks:
             return "gone" if outcome is None else "late"
+        self.lapse(work)
         if work.status is not UNKNOWN:
             return "settled" if outcome is not None and work.outcome == outcome else "late"
         if outcome is None:
@@ -529,9 +534,9 @@ class CallMachine(RuleBasedStateMachine):
     def do(self, *command):
         return self.loop.run_until_complete(self.commands.do(*command))
 
-    def ask_ledger(self, ask, token, kept):
+    def request(self, ask, token, kept):
         read = identity.read_arguments({"sku": ask.sku})
-        request = Claim(
+        return Claim(
             company="acme",
             conversation="c-1",
             tool_call_id=ask.call,
@@ -545,6 +550,9 @@ class CallMachine(RuleBasedStateMachine):
             token=token,
             repeat_of=kept,
         )
+
+    def ask_ledger(self, ask, token, kept):
+        request = self.request(ask, token, kept)
         decision, _ = self.loop.run_until_complete(self.decider.claim(request))
         return decision
 
@@ -674,6 +682,22 @@ class CallMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.grants)
     @rule(data=st.data())
+    def withdraw(self, data):
+        """4.11: whether it was granted or not, its token holds nothing from then on."""
+        self.tick()
+        self.model.tidy()
+        _, _, token, ask = self.grants[data.draw(st.integers(0, len(self.grants) - 1), "claim")]
+        work = next((w for w in self.having(EXECUTING) + self.having(UNKNOWN) if token in w.tokens), None)
+        self.model.release(work, token)
+        self.loop.run_until_complete(self.decider.withdraw(self.request(ask, token, frozenset())))
+        if work is not None and work not in self.model.works:
+            self.trace.vanished(work.id)
+        elif work is not None and work.status is UNKNOWN:
+            self.trace.lost(work.id)
+        assert not any(w.tokens[-1:] == [token] for w in self.having(EXECUTING))
+
+    @precondition(lambda self: self.grants)
+    @rule(data=st.data())
     def lose(self, data):
         work, effect, token = self.drawn(data)
         expected = self.model.lose(work, token)
@@ -685,7 +709,10 @@ class CallMachine(RuleBasedStateMachine):
     @rule(data=st.data(), outcome=OUTCOMES | st.none())
     def resolve(self, data, outcome):
         work, effect, _ = self.drawn(data)
+        lapsed = work is not None and work.status is EXECUTING and self.model.now >= work.claimed + LEASE_MS
         expected = self.model.resolve(work, outcome)
+        if lapsed:
+            self.trace.lost(effect.effect_id)
         decision = self.end_ledger(Resolve(effect.effect_id, outcome, "ops", "", KEEP_MS), effect)
         self.expect(decision, expected)
         if expected == "gone":
@@ -734,7 +761,7 @@ class CallMachine(RuleBasedStateMachine):
 
 
 def test_the_ledger_and_the_model_never_part():
-    """2.1, 2.3, 2.4, 2.5, 2.6, 2.7, 4.1, 4.3, 4.4, 4.5, 4.6, 4.7, 4.9, 4.13, 4.15, 7.4 (an expiry)"""
+    """2.1, 2.3, 2.4, 2.5, 2.6, 2.7, 4.1, 4.3, 4.4, 4.5, 4.6, 4.7, 4.9, 4.11, 4.13, 4.15, 7.4 (an expiry)"""
     run_state_machine_as_test(CallMachine, settings=settings.get_profile("machines"))
 
 

@@ -14,6 +14,7 @@ from gateway.core.answer import iso
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.identity import conversation_digest
 from gateway.core.model import Principal, Role
+from gateway.core.ports import Page
 from gateway.core.record import FORMAT, Effect
 from gateway.service.deciding import Decider
 from gateway.service.replay_notes import ReplayNotes
@@ -53,16 +54,16 @@ async def test_p4_13_due_passes_over_a_record_of_a_newer_format(world, silent, k
     """4.5, 4.13: a newer gateway's record is that gateway's to sweep; one line says that it was left."""
     await leave_behind(world, silent, kill, "n1", "n2", "n3")
     ledger_time.advance(LEASE_S)
-    due = {effect.tool_call_id: effect for effect in await world.ledger.due(10)}
+    due = {effect.tool_call_id: effect for effect in (await world.ledger.due(10)).effects}
     assert set(due) == {"n1", "n2", "n3"}
     await write_newer(world, due["n2"])
     caplog.clear()
-    assert {effect.tool_call_id for effect in await world.ledger.due(10)} == {"n1", "n3"}
+    assert {effect.tool_call_id for effect in (await world.ledger.due(10)).effects} == {"n1", "n3"}
     (line,) = caplog.records
     assert f"record format {FORMAT + 1}" in line.getMessage()
     assert await world.sweep.once() == 2
     assert await statuses(world, "n1", "n3") == ["indeterminate", "indeterminate"]
-    assert [effect.tool_call_id for effect in await world.ledger.due(10)] == []
+    assert [effect.tool_call_id for effect in (await world.ledger.due(10)).effects] == []
     with pytest.raises(LedgerUnavailable):
         await world.call(tool_call_id="n2", arguments={"sku": "n2"})
     assert world.merchant.hits == 3
@@ -77,7 +78,7 @@ async def test_p4_13_a_record_beside_one_of_a_newer_format_does_not_stop_the_swe
         await kill(world, tool_call_id="n1", turn=turn, arguments={"sku": turn})
     await leave_behind(world, silent, kill, "n2")
     ledger_time.advance(LEASE_S)
-    newer, beside, apart = sorted(await world.ledger.due(10), key=lambda e: (e.tool_call_id, e.turn or ""))
+    newer, beside, apart = sorted((await world.ledger.due(10)).effects, key=lambda e: (e.tool_call_id, e.turn or ""))
     assert (newer.turn, beside.turn, apart.tool_call_id) == ("t1", "t2", "n2")
     await write_newer(world, newer)
     await swept_over(world, Told(world.ledger, [beside, apart])).once()
@@ -93,8 +94,8 @@ class Told:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)
 
-    async def due(self, limit: int) -> list[Effect]:
-        return self._due[:limit]
+    async def due(self, limit: int, cursor: str | None = None) -> Page:
+        return Page(tuple(self._due), None)
 
     async def read(self, where: Any) -> Any:
         for effect in where.effects:
@@ -111,7 +112,7 @@ async def test_p4_5_a_record_whose_judging_raises_does_not_keep_others_executing
     ids = ["n1", "n2", "n3"]
     await leave_behind(world, silent, kill, *ids)
     ledger_time.advance(LEASE_S)
-    due = sorted(await world.ledger.due(10), key=lambda effect: effect.tool_call_id or "")
+    due = sorted((await world.ledger.due(10)).effects, key=lambda effect: effect.tool_call_id or "")
     bad = due[place]
     ledger = Told(world.ledger, due, {bad.effect_id: ValueError("sku n1 n2 n3")})
     caplog.clear()
@@ -132,10 +133,10 @@ async def test_p4_5_the_sweep_goes_on_when_the_ledger_is_back(world, silent, kil
     faults = [LedgerUnavailable(), RuntimeError("odd")]
 
     class Flaky(Told):
-        async def due(self, limit: int) -> list[Effect]:
+        async def due(self, limit: int, cursor: str | None = None) -> Page:
             if faults:
                 raise faults.pop(0)
-            found: list[Effect] = await world.ledger.due(limit)
+            found: Page = await world.ledger.due(limit, cursor)
             return found
 
     began = world.clock.now
@@ -271,8 +272,69 @@ async def test_p4_11_a_ledger_that_goes_away_amid_a_sweep_ends_the_pass(world, s
         async def ready(self) -> None:
             raise LedgerUnavailable
 
-    away = Away(world.ledger, await world.ledger.due(10))
+    away = Away(world.ledger, [*(await world.ledger.due(10)).effects])
     with pytest.raises(LedgerUnavailable):
         await swept_over(world, away).once()
     assert away.asked == 1
     assert await world.sweep.once() == 2
+
+
+@pytest.mark.parametrize("rotten", ["unreadable", "unjudged"])
+@pytest.mark.parametrize("spread", ["one ms", "a ms each"])
+async def test_p4_5_however_many_due_records_cannot_be_ended_they_hide_none_behind_them(
+    world, silent, kill, ledger_time, monkeypatch, rotten, spread
+):
+    """4.5, 4.13: in one bucket, due before the others, more than one look takes; and a pass is bounded work."""
+    monkeypatch.setattr("gateway.service.sweep.AT_ONCE", 3)
+    monkeypatch.setattr("gateway.service.sweep.PAGES", 2)
+    many = [f"n{number}" for number in range(10)]
+    world.merchant.behave = silent
+    for each in [*many, "good 1", "good 2"]:
+        await kill(world, tool_call_id=each, arguments={"sku": each})
+        ledger_time.now_ms += spread != "one ms"
+    ledger_time.advance(LEASE_S)
+    due = {effect.tool_call_id: effect for effect in (await world.ledger.due(100)).effects}
+    assert len(due) == 12
+    bad = [due[each] for each in many]
+    if rotten == "unreadable":
+        for effect in bad:
+            await write_newer(world, effect)
+        sweep, passes = world.sweep, 0
+    else:
+        spoilt = Spoilt(world.ledger, {effect.effect_id: ValueError("odd") for effect in bad})
+        sweep, passes = swept_over(world, spoilt), 0
+    while await statuses(world, "good 1", "good 2") != ["indeterminate", "indeterminate"]:
+        await sweep.once()
+        passes += 1
+        assert passes <= 4, "hidden"
+    assert passes >= (1 if spread == "one ms" else 2)
+    assert world.merchant.hits == 12
+    await kill(world, tool_call_id="good 3", arguments={"sku": "3"})
+    ledger_time.advance(LEASE_S)
+    for _ in range(4):
+        await sweep.once()
+    assert await statuses(world, "good 3") == ["indeterminate"]
+
+
+class Spoilt(Told):
+    """The real ledger, but for records that cannot be judged."""
+
+    def __init__(self, ledger: Any, spoilt: dict[bytes, Exception]) -> None:
+        super().__init__(ledger, [], spoilt)
+
+    async def due(self, limit: int, cursor: str | None = None) -> Page:
+        found: Page = await self._ledger.due(limit, cursor)
+        return found
+
+
+async def test_p4_5_two_sweepers_at_once_end_each_lease_once(world, silent, kill, ledger_time):
+    """4.5: every replica sweeps; of each effect there is one line that it became unknown."""
+    ids = [f"n{number}" for number in range(7)]
+    await leave_behind(world, silent, kill, *ids)
+    ledger_time.advance(LEASE_S)
+    others = [world.another_gateway(), world.another_gateway()]
+    await asyncio.gather(world.sweep.once(), *(other.sweep.once() for other in others))
+    assert await statuses(world, *ids) == ["indeterminate"] * 7
+    events = await world.look_up.events(OPERATOR, "shop1", "c1", 0, 100)
+    assert [event["type"] for event in events].count("effect.indeterminate") == 7
+    assert (await world.ledger.due(100)).effects == ()

@@ -1,7 +1,8 @@
 """A ledger of values without a server: read and swap as `swap.lua` does them, over immutable contents.
 
-A version is the number of a value's content, not random bytes: a decision is a pure function of what it read, so
-a value that came back just as it was (it can, for a release leaves nothing behind) may be swapped over all the same.
+A version is the number of a value's content and of how often it was written as it was, not random bytes: a decision is
+a pure function of what it read, so a value that came back just as it was (it can, for a release leaves nothing behind)
+may be swapped over all the same. But one that was written as it was refuses whatever was decided before (4.11).
 """
 
 from __future__ import annotations
@@ -77,9 +78,9 @@ class Ledger:
         now_ms = now * TICK_MS
         before = {id_: self._standing(standing, id_) for id_ in writes.effects}
         for name, value in values.items():
-            standing.pop(name, None)
+            earlier = standing.pop(name, None)
             if value is not None:
-                standing[name] = self._number(name, _stamped(value, now_ms))
+                standing[name] = self._number(name, _stamped(value, now_ms), earlier)
         after = {id_: self._standing(standing, id_) for id_ in writes.effects}
         for id_ in writes.effects:
             check_record(before[id_], after[id_])
@@ -95,11 +96,13 @@ class Ledger:
         version = standing.get(name)
         return ABSENT if version is None else version.to_bytes(8)
 
-    def _number(self, name: Name, value: Any) -> int:
-        return self._values.of((name, msgspec.msgpack.encode(value)), value)
+    def _number(self, name: Name, value: Any, earlier: int | None) -> int:
+        content = msgspec.msgpack.encode(value)
+        same, times = (b"", 0) if earlier is None else self._values[earlier][1:]
+        return self._values.of((name, content, again := times + (same == content)), (value, content, again))
 
     def _value(self, version: int) -> Any:
-        return self._values[version]
+        return self._values[version][0]
 
     def _look(self, contents: int, names: list[Name], now: int) -> View:
         standing = dict(self._contents[contents])
@@ -130,8 +133,7 @@ class Ledger:
         for digest, slot in writes.slots.items():
             values["slot", digest] = slot if slot.bindings else None
         if writes.identical is not None:
-            some = writes.identical.known or writes.identical.taken
-            values["identical", where.fingerprint] = writes.identical if some else None
+            values["identical", where.fingerprint] = writes.identical  # stays for a while, also where it is empty
         if writes.attempt_seen is not None and where.turn is not None:
             values["turn", where.turn.encode()] = writes.attempt_seen
         return values

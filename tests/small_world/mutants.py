@@ -45,7 +45,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what is unknown is taken up under at_most_once",
-        *(claim, "_known", "and effect.mode is Mode.SAFE_TO_RETRY", ""),
+        *(claim, "_known", "and effect.sent_again", ""),
         "the same call twice",
     ),
     Mutant(

@@ -98,7 +98,7 @@ class Situation:
         """What a look of a few seconds goes through, to its end as well."""
         if self.on_repeat is OnRepeat.RUN or self.mode is Mode.SAFE_TO_RETRY:
             return Trouble(crashes=0, ticks=0)
-        return Trouble(resolves=int(self.trouble.hasty), hasty=self.trouble.hasty)
+        return Trouble(crashes=0, resolves=1, hasty=True) if self.trouble.hasty else Trouble()
 
     def under(self, trouble: Trouble) -> Situation:
         return replace(self, trouble=trouble)

@@ -13,8 +13,8 @@ import msgspec
 from gateway.core import decisions as d
 from gateway.core import step as steps
 from gateway.core.conversation import View, Where, Writes, assumed_empty, narrowed
-from gateway.core.record import UNENDING, Effect, Fault, Outcome, Status
-from gateway.core.requests import Claim, End, Lose, Release, Settle, where_of
+from gateway.core.record import Effect, Fault, Outcome, Status
+from gateway.core.requests import Claim, End, Lose, Release, Settle, Withdraw, where_of
 from gateway.service.running import SETTLE_TRIES
 from tests.small_world.ledger import Ledger
 from tests.small_world.numbers import Numbers
@@ -90,7 +90,7 @@ class Machine:
         worker = Worker(caller, token, gateway, "claiming", request, where, since=now)
         return [("takes the call for new", worker._replace(view=guess)), ("will look first", worker)]
 
-    def request(self, request: Claim | End) -> int:
+    def request(self, request: Claim | End | Withdraw) -> int:
         return self.requests.of(msgspec.msgpack.encode((type(request).__name__, _plain(request))), request)
 
     def judge(self, request: int, view: int) -> d.Step:
@@ -118,8 +118,6 @@ class Machine:
                 again = worker._replace(phase="claiming", where=self.wheres.of(claim.where()), since=now)
                 late = self._over(worker, contents, "waited as long as it may", Answer("call_in_flight"))
                 return [late, self._read(again, contents, now)]
-            case "looking":
-                return [self._look_for_own(worker, contents, now)]
         return []
 
     def _trip(self, worker: Worker, contents: int, now: int) -> list[Move]:
@@ -138,7 +136,9 @@ class Machine:
             decision = _as_written(judged.decision, self.ledger.view(seen))
             moves = [self._decided(arrived, after, now, decision, there)]
         delayed = (worker.request, worker.where, worker.view)
-        if applied:
+        # A withdrawal writes anew at each try: how often it is not heard has to have an end.
+        endless = isinstance(self.requests[worker.request], Withdraw) and worker.tries > 0
+        if applied and not endless:
             moves += self._failed(worker, after, f"{there}, but no answer comes", None)
         moves += self._failed(worker, contents, f"{what}: under way, no answer comes", delayed)
         return moves
@@ -189,8 +189,11 @@ class Machine:
             answer = Answer("ledger_unavailable")
             if not may_have_run:
                 return [self._over(worker, contents, told, answer)]
-            looking = worker._replace(phase="looking", where=UNREAD, view=UNREAD, answered=True)
-            return [Move(told, contents, looking, answer, delayed)]
+            claim: Claim = self.requests[worker.request]
+            back = Worker(
+                worker.caller, worker.token, worker.gateway, "ending", self.request(Withdraw(claim)), answered=True
+            )
+            return [Move(told, contents, back._replace(where=self.wheres.of(claim.where())), answer, delayed)]
         tries = min(SETTLE_TRIES, worker.tries + 1)
         again = worker._replace(tries=tries, view=UNREAD, where=self._end_where(worker))
         if tries < SETTLE_TRIES or worker.answered:
@@ -229,7 +232,7 @@ class Machine:
 
     def _ended(self, worker: Worker, contents: int, decision: d.Decision, told: str) -> Move:
         """What `service/running` makes of a decision on an end."""
-        end: End = self.requests[worker.request]
+        end: End | Withdraw = self.requests[worker.request]
         if isinstance(end, Settle) and end.outcome.status is Status.SUCCEEDED and isinstance(decision, d.Late):
             raise Broken("4.4: a success that came late was passed over in silence")
         if worker.answered:
@@ -296,46 +299,22 @@ class Machine:
         )
 
     def _end_where(self, worker: Worker) -> int:
+        asked = self.requests[worker.request]
+        if isinstance(asked, Withdraw):
+            return self.wheres.of(asked.claim.where())
         return self.wheres.of(where_of(self.records[worker.effect]))
 
-    # withdrawing
 
-    def _look_for_own(self, worker: Worker, contents: int, now: int) -> Move:
-        """4.11: a claim may have landed though nobody said so; it is looked for by its token and taken back."""
-        claim: Claim = self.requests[worker.request]
-        if worker.view == UNREAD:
-            view = self.ledger.view(number := self.ledger.read(contents, claim.where(), now))
-            bound = () if claim.slot is None else (b.effect for b in view.slot(claim.slot).bindings if b.open)
-            known = (k.effect for k in view.identical.known if k.status in UNENDING)
-            wanted = tuple(dict.fromkeys((*bound, *known)))
-            if any(effect not in view.effects for effect in wanted):
-                again = worker._replace(view=number, where=self.wheres.of(claim.where(wanted)))
-                return Move("looks for its claim", contents, again)
-        else:
-            view = self.ledger.view(self.ledger.read(contents, self.wheres[worker.where], now))
-        held = next((e for e in view.effects.values() if e is not None and claim.token in e.tokens), None)
-        if held is None:
-            return self._over(worker, contents, "looks for its claim: it did not land", None)
-        release = Release(held.effect_id, claim.token, "claim withdrawn", FOREVER_MS)
-        taking_back = worker._replace(
-            phase="ending",
-            request=self.request(release),
-            effect=self.records.of(_key(held), held),
-            where=self.wheres.of(where_of(held)),
-            view=UNREAD,
-            since=0,
-        )
-        return Move("looks for its claim: it landed", contents, taking_back)
+def over(worker: Worker, phase: str = "over") -> Worker:
+    """Done, or "dead" with its gateway, and nothing remembered but who it was."""
+    return Worker(worker.caller, worker.token, worker.gateway, phase, 0, answered=True)
 
 
-def over(worker: Worker) -> Worker:
-    """Done, and nothing remembered but who it was."""
-    return Worker(worker.caller, worker.token, worker.gateway, "over", 0, answered=True)
-
-
-def _plain(request: Claim | End) -> object:
+def _plain(request: Claim | End | Withdraw) -> object:
     if isinstance(request, Claim):
         return (request.token, sorted(request.repeat_of))
+    if isinstance(request, Withdraw):
+        return (request.claim.token, sorted(request.claim.repeat_of))
     return [getattr(request, name) for name in request.__struct_fields__]
 
 

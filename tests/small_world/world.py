@@ -8,18 +8,20 @@ from typing import Final, NamedTuple
 
 from gateway.core import decisions as d
 from gateway.core.record import Effect, Mode, Outcome, Status
-from gateway.core.requests import Lose, Resolve, where_of
+from gateway.core.requests import Claim, Lose, Resolve, where_of
 from tests.small_world.ledger import TICK_MS, Ledger
 from tests.small_world.numbers import Numbers
 from tests.small_world.promises import Promises
 from tests.small_world.shop import Shop, result_of
 from tests.small_world.situations import FOREVER_MS, Situation
+from tests.small_world.story import Broken
 from tests.small_world.workers import REFUSED, Answer, Machine, Move, Worker, over
 
 NOBODY: Final = -1
 MOST_SENDS: Final = 2
 """Tries of one request at the merchant under safe_to_retry."""
 GATEWAYS: Final = "AB"
+OVER: Final = ("over", "dead")
 
 
 class State(NamedTuple):
@@ -67,7 +69,7 @@ class World:
                 yield from self._asks(state, token)
                 continue
             worker: Worker = self.workers[number]
-            if worker.phase == "over":
+            if worker.phase in OVER:
                 continue
             alive = True
             self.doing = f"{self._who(worker)} swaps"
@@ -86,7 +88,7 @@ class World:
 
     def settled(self, state: State) -> bool:
         """Nothing stirs any more; then nothing may be left in the middle."""
-        return all(number != NOBODY and self.workers[number].phase == "over" for number in state.workers[:2])
+        return all(number != NOBODY and self.workers[number].phase in OVER for number in state.workers[:2])
 
     # requests
 
@@ -276,10 +278,20 @@ class World:
 
     def _delayed(self, state: State) -> Iterator[Next]:
         if state.delayed is not None:
+            self.doing = "what was under way reaches the ledger"
             applied, contents = self.machine.delivered(state.delayed, state.contents, state.now)
+            if applied:
+                self._not_withdrawn(state, state.delayed)
             after = state._replace(contents=contents, delayed=None)
             self._check(after, told := f"what was under way reaches the ledger{'' if applied else ', in vain'}")
             yield told, after
+
+    def _not_withdrawn(self, state: State, delayed: tuple[int, int, int]) -> None:
+        request = self.machine.requests[delayed[0]]
+        claims = isinstance(request, Claim) and not isinstance(self.machine.judge(*delayed[::2]).decision, d.Again)
+        started = [self.workers[number] for number in state.workers if number != NOBODY]
+        if claims and any(w.phase == "over" and b"token-%d" % w.token == request.token for w in started):
+            raise Broken("4.11: a claim landed that had been withdrawn")
 
     def _crashes(self, state: State) -> Iterator[Next]:
         if state.crashes >= self.situation.trouble.crashes:
@@ -294,7 +306,9 @@ class World:
 
     def _killed(self, number: int, gateway: int) -> int:
         worker: Worker = self.workers[number]
-        return self.workers.of(over(worker)) if worker.gateway == gateway else number
+        if worker.gateway != gateway or worker.phase in OVER:
+            return number
+        return self.workers.of(over(worker, "dead"))
 
     def _time(self, state: State, alive: bool) -> Iterator[Next]:
         """Time matters where a lease runs, and goes on for as long as one does once nobody is left to end it."""

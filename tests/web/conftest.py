@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -155,6 +155,9 @@ class PlayedCalls:
         self.records: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.asked: list[CallRequest] = []
         self.traces: list[Trace] = []
+
+    def begin(self, principal: Principal, request: CallRequest, trace: Trace) -> Coroutine[Any, Any, Answer]:
+        return self(principal, request, trace)
 
     async def __call__(self, principal: Principal, request: CallRequest, trace: Trace) -> Answer:
         self.asked.append(request)

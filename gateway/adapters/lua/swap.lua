@@ -7,7 +7,8 @@
 --       5.. the values compared
 -- ARGV  1 new version, or "" to look only
 --       2 prefix of record keys
---       3 how many live effects there may be before this one, or "" where none is admitted
+--       3 how many live effects there may be before this one; "" where none is admitted; "end" where none is, and what
+--         is written ends a claim: then it is written also where memory is full
 --       4 ms until the events may go
 --       5 number of index operations, each 4 long: key number, "+" | "-", member, ms from now | "inf"
 --       then number of events, and the events
@@ -36,7 +37,8 @@ end
 local function live()
   return redis.call('ZCOUNT', KEYS[1], '(' .. now, '+inf')
 end
-if unchanged and limit ~= '' and live() >= tonumber(limit) then
+local admits = limit ~= '' and limit ~= 'end'
+if unchanged and admits and live() >= tonumber(limit) then
   unchanged = false
 end
 
@@ -67,6 +69,11 @@ if not unchanged then
   return answer
 end
 
+if limit == 'end' then
+  -- Redis refuses the first write of a script for want of memory, never a later one, and this one takes none. So an
+  -- outcome is recorded in a Redis that is full, which takes no new claim.
+  redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+end
 local stamp = version .. string.format('%013d', now)
 for i = 5, #KEYS do
   local from = values + (i - 5) * 4
@@ -84,7 +91,7 @@ for i = 5, #KEYS do
     redis.call('DEL', KEYS[i])
   end
 end
-if limit ~= '' then
+if admits then
   redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 end
 for i = 0, operations - 1 do
