@@ -1,6 +1,6 @@
 # Everything runs in .venv, which .ci/setup.sh makes and keeps in step with tests/requirements.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-full check lint bench small-world replay accuracy lock clean
+.PHONY: help setup demo serve test test-full check lint bench bench-ledger small-world replay accuracy lock clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2
@@ -34,6 +34,9 @@ lint: setup
 
 bench: setup ## Measure the gateway on this machine
 	@$(BIN)/python -m benchmarks.bench
+
+bench-ledger: setup ## Measure what a recorded call takes in Redis, and a ledger that grows
+	@$(BIN)/python -m benchmarks.ledger_size
 
 small-world: setup ## Go through every interleaving of two callers, two gateways and a crash (half an hour)
 	@$(BIN)/python -m tests.small_world

@@ -1,7 +1,7 @@
 """`python -m benchmarks.ledger_size`: bytes a stored call takes in Redis, and latency beside a ledger that grows.
 
-A private redis-server on loopback, the real decider and ledger, no HTTP. Exit code 0, or with `--check` 1 if the bar does
-not hold; 2 if it could not be run.
+A private redis-server on loopback, the real decider and ledger, no HTTP. Exit code 0, or with `--check` 1 if the bar
+does not hold; 2 if it could not be run.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def _text(measured: Measured) -> str:
     lines = [f"{'':<20}{'keys a call':>12}{'bytes a key':>12}{'bytes a call':>13}"]
     for name, kind in size.kinds.items():
         lines.append(
-            f"{name:<20}{kind.keys / size.calls:>12.2f}{kind.bytes / kind.keys:>12,.0f}{kind.bytes / size.calls:>13,.0f}"
+            f"{name:<20}{kind.keys / size.calls:>12.2f}{kind.bytes / kind.keys:>12,.0f}"
+            f"{kind.bytes / size.calls:>13,.0f}"
         )
     lines += [
         f"{'all keys':<44}{size.a_call:>13,.0f}",
