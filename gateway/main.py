@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,29 +11,20 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from gateway.adapters.addresses import SystemResolver, check_endpoint
-from gateway.adapters.claim_wait import ClaimWait
 from gateway.adapters.config_files import Judges, read_merchants_folder
-from gateway.adapters.filesystems import network_filesystem
-from gateway.adapters.local_redis import LocalRedis
 from gateway.adapters.merchant_http import HttpLimits, MerchantHttp
-from gateway.adapters.redis_commands import Commands
+from gateway.adapters.redis_commands import SendsCommands
 from gateway.adapters.redis_documents import RedisDocuments
-from gateway.adapters.redis_facts import read_facts
 from gateway.adapters.redis_ledger import RedisLedger
-from gateway.adapters.redis_urls import LedgerUrl, open_client, parse_ledger_url
 from gateway.adapters.schemas import Schemas
 from gateway.adapters.signing import sign_headers
 from gateway.adapters.system import Background, SystemClock, SystemRandomness
 from gateway.core.addresses import check_url
-from gateway.core.errors import ConfigError, LedgerUnavailable
-from gateway.core.ledger_facts import LedgerFacts, Wanted
-from gateway.core.ledger_findings import Finding, Severity, refusing
-from gateway.core.ledger_rules import findings
+from gateway.core.errors import LedgerUnavailable
 from gateway.core.model import Principal, Role
 from gateway.core.registration import FromFile
+from gateway.ledger import claim_wait, examine_ledger, open_commands, refuse_unsafe
 from gateway.service.adopt_files import AdoptFiles
 from gateway.service.deciding import Decider
 from gateway.service.handle_call import CallLimits, HandleCall
@@ -44,6 +34,7 @@ from gateway.service.reading import Reading
 from gateway.service.register_tool import RegisterTool
 from gateway.service.registry import Registry
 from gateway.service.replay_notes import ReplayNotes
+from gateway.service.resolve_unknown import ResolveUnknown
 from gateway.service.running import Running
 from gateway.service.sending import Sending
 from gateway.service.settled_answers import SettledAnswers
@@ -54,8 +45,6 @@ from gateway.web.app import Application, create_app
 from gateway.web.metrics import Metrics
 from gateway.web.services import Limits, Services
 from gateway.web.stopping import Stopping
-
-_log = logging.getLogger("oncegate.ledger")
 
 DEV_PRINCIPAL: Final = Principal("dev", Role.OPERATOR, frozenset({"*"}), "dev")
 
@@ -80,7 +69,7 @@ async def open_gateway(settings: Settings, *, config: Path, environ: Mapping[str
     async with contextlib.AsyncExitStack() as stack:
         ledger_ended = asyncio.Event()
         commands = await open_commands(stack, settings, ledger_ended)
-        _refuse_unsafe(await examine_ledger(settings, commands), allow_unsafe=settings.ledger.allow_unsafe)
+        refuse_unsafe(await examine_ledger(settings, commands), allow_unsafe=settings.ledger.allow_unsafe)
         resolver = SystemResolver()
         stack.callback(resolver.close)
         merchant = MerchantHttp(
@@ -106,76 +95,20 @@ async def open_gateway(settings: Settings, *, config: Path, environ: Mapping[str
             await world.background.drain(gateway.stopping.left_s(settings.stop.grace_s) + 0.5)
 
 
-async def open_commands(
-    stack: contextlib.AsyncExitStack, settings: Settings, ended: asyncio.Event | None = None
-) -> Commands:
-    """A connection to the ledger, with the embedded server started first where the URL says so; `ended` is set
-    should that server end before the stack is closed."""
-    url = parse_ledger_url(settings.ledger.url)
-    if url.kind == "local":
-        local = LocalRedis(url.path)
-        stack.push_async_callback(local.stop)
-        url = LedgerUrl.for_socket(await local.start())
-        if ended is not None:
-            watching = asyncio.create_task(local.wait())
-            watching.add_done_callback(lambda task: None if task.cancelled() else ended.set())
-            stack.callback(watching.cancel)
-    times = {
-        "connect_timeout_s": settings.ledger.connect_timeout_s,
-        "command_timeout_s": settings.ledger.command_timeout_s,
-    }
-    client = open_client(url, **times)
-    stack.push_async_callback(client.aclose)
-    commands = Commands(client, connections=settings.ledger.connections, **times)
-    stack.push_async_callback(commands.close)
-    return commands
-
-
-async def examine_ledger(settings: Settings, commands: Commands) -> list[Finding]:
-    """What is to be said of this ledger (4.14). Raises LedgerUnavailable where it does not answer."""
-    asked = settings.ledger
-    url = parse_ledger_url(asked.url)
-    wanted = Wanted(asked.wait_replicas, asked.wait_fsync, asked.wait_timeout_s)
-    if url.kind == "memory":
-        return findings(LedgerFacts(kind="memory"), wanted)
-    facts = await read_facts(commands, SystemClock(), kind=url.kind, wait=_claim_wait(settings))
-    if url.kind == "local":
-        facts = msgspec.structs.replace(facts, network_filesystem=network_filesystem(url.path))
-    return findings(facts, wanted)
-
-
-def _refuse_unsafe(found: Sequence[Finding], *, allow_unsafe: bool) -> None:
-    or_not = " (or start with --allow-unsafe-ledger)"
-    refused = [
-        f"the ledger: {f.found}; {f.cost}; {f.do}{'' if f.must else or_not} [{f.code}]"
-        for f in refusing(found, allow_unsafe=allow_unsafe)
-    ]
-    if refused:
-        raise ConfigError(refused)
-    for finding in found:
-        if finding.severity in (Severity.WARNING, Severity.UNSAFE) and finding.code != "memory-ledger":
-            _log.warning("the ledger: %s; %s", finding.found, finding.cost, extra={"code": finding.code})
-
-
-def _claim_wait(settings: Settings) -> ClaimWait | None:
-    asked = settings.ledger
-    return ClaimWait(asked.wait_replicas, asked.wait_fsync, asked.wait_timeout_s) if asked.waits else None
-
-
 class _World:
     """Everything of one gateway, made once."""
 
     def __init__(
         self,
         settings: Settings,
-        commands: Commands,
+        commands: SendsCommands,
         merchant: MerchantHttp,
         resolver: SystemResolver,
         files: Sequence[FromFile],
     ) -> None:
         self._settings = settings
         self.clock, self.randomness, self.background = SystemClock(), SystemRandomness(), Background()
-        self.ledger = RedisLedger(commands, nonce=self.randomness.nonce, wait=_claim_wait(settings))
+        self.ledger = RedisLedger(commands, nonce=self.randomness.nonce, wait=claim_wait(settings))
         self.documents, self.schemas = RedisDocuments(commands), Schemas()
         self.registry = Registry(
             self.documents,
@@ -184,14 +117,14 @@ class _World:
             files=files,
             fixed_keys={"dev": DEV_PRINCIPAL} if settings.dev else {},
         )
-        self.decider, self.waiting = (
-            Decider(self.ledger, sleep=self.clock.sleep, jitter=random.random),
-            Waiting(self.clock),
+        self.metrics = Metrics()
+        self.decider = Decider(
+            self.ledger, sleep=self.clock.sleep, jitter=random.random, count_conflict=self.metrics.conflict
         )
+        self.waiting = Waiting(self.clock)
         self.settled = SettledAnswers(self.clock)
         self.notes = ReplayNotes(self.ledger, self.clock, self.background.spawn)
         self.sweep = Sweep(self.ledger, self.decider, self.waiting, self.notes, self.clock)
-        self.metrics = Metrics()
         self.sending = Sending(
             merchant,
             sign_headers,
@@ -243,6 +176,13 @@ class _World:
         services = Services(
             handle_call=handle_call,
             look_up=LookUp(self.ledger),
+            resolve_unknown=ResolveUnknown(
+                registry=self.registry,
+                ledger=self.ledger,
+                decider=self.decider,
+                waiting=self.waiting,
+                result_cap=self._settings.merchants.result_cap_bytes,
+            ),
             register_tool=self.register_tool,
             manage_company=ManageCompany(
                 registry=self.registry,

@@ -201,7 +201,6 @@ class ReplyReader:
         # The parser undoes `chunked` and nothing else.
         if transfer and transfer != ["chunked"] and ", ".join(transfer).lower() != "chunked":
             codings += transfer
-        self.reusable = self.reusable and not too_large
         self.seen = Seen(
             SeenKind.REPLY,
             Reason.REPLIED,

@@ -27,8 +27,9 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from gateway.adapters import child_guard
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_program import LocalRedisError, find_redis_server
-from gateway.adapters.redis_urls import LedgerUrl, open_client
+from gateway.adapters.redis_urls import LedgerUrl
 
 _SETTINGS: Final = {
     "port": "0",

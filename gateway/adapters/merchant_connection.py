@@ -20,8 +20,8 @@ _TICK_S: Final = 0.001
 class MerchantConnection(asyncio.Protocol):
     """`open`: connected and not ended. Ended means that it is never used again.
 
-    A pool hears of it through `on_made`, `on_free` (after an exchange that left it fit for another), `on_end` and
-    `on_lost` (the transport is gone), each of the others exactly once if `on_made` was called.
+    A pool hears of it through `on_free` (after an exchange that left it fit for another), `on_end` (once) and
+    `on_lost` (the transport is gone; uvloop leaves that out where connecting was cancelled at its very end).
     """
 
     __slots__ = ("_deadline", "_large", "_loop", "_poll", "_reader", "_timer", "_transport", "_waiter", "ended", "open")
@@ -37,8 +37,6 @@ class MerchantConnection(asyncio.Protocol):
         self._poll: select.poll | None = None
         self.ended = False
         self.open = False
-
-    def on_made(self) -> None: ...
 
     def on_free(self) -> None: ...
 
@@ -77,11 +75,14 @@ class MerchantConnection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
             self._timer = self._loop.call_at(deadline, self._tick)
-        transport = cast(asyncio.Transport, self._transport)
-        transport.write(head)
-        if rest:
-            transport.write(rest)
         self._large = bool(rest)
+        transport = cast(asyncio.Transport, self._transport)
+        try:
+            transport.write(head)
+            if rest:
+                transport.write(rest)
+        except Exception:
+            self.drop()  # whatever a transport finds wrong so late, some of it may have left
         return waiter
 
     def abandon(self, waiter: asyncio.Future[Seen]) -> None:
@@ -104,7 +105,6 @@ class MerchantConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self.on_made()
         if self.ended:
             self._transport.abort()
         else:

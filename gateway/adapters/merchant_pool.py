@@ -43,9 +43,6 @@ class PooledConnection(MerchantConnection):
         self.in_turn = False
         self.idle_since = 0.0
 
-    def on_made(self) -> None:
-        self.lane.pool.transports.add(self)
-
     def on_free(self) -> None:
         self.lane.pool.freed(self)
 
@@ -86,8 +83,8 @@ class MerchantPool:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._sweeping: asyncio.TimerHandle | None = None
         self._emptied = asyncio.Event()
+        self._connections: set[PooledConnection] = set()
         self._closed = False
-        self.transports: set[PooledConnection] = set()
 
     def lane(self, origin: Origin) -> Lane:
         """Always the same one while anybody holds it."""
@@ -143,9 +140,9 @@ class MerchantPool:
         for waiter in waiting:
             if not waiter.done():
                 waiter.set_exception(PoolClosed())
-        for connection in list(self.transports):
+        for connection in list(self._connections):
             connection.drop()
-        if self.transports:
+        if self._connections:
             try:
                 async with asyncio.timeout(_CLOSING_S):
                     await self._emptied.wait()
@@ -185,8 +182,8 @@ class MerchantPool:
 
     def lost(self, connection: PooledConnection) -> None:
         """Its socket is closed."""
-        self.transports.discard(connection)
-        if self._closed and not self.transports:
+        self._connections.discard(connection)
+        if self._closed and not self._connections:
             self._emptied.set()
 
     # Turns.
@@ -237,16 +234,15 @@ class MerchantPool:
         except BaseException:
             self._give_place()
             raise
-        connection.counted = True
-        connection.idle_since = self._loop.time()
         if not lane.origin.secure:
             connection.watch_socket()
         if not connection.is_untouched():
             connection.drop()
-            if connection.counted:  # it had ended before it was counted
-                connection.counted = False
-                self._give_place()
+            self._give_place()
             raise ConnectFailed
+        connection.counted = True
+        connection.idle_since = self._loop.time()
+        self._connections.add(connection)
         return connection
 
     async def _place(self) -> None:

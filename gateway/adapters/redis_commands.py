@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import hiredis
 from redis import exceptions as rx
@@ -28,9 +28,10 @@ from redis.backoff import NoBackoff
 from gateway.adapters.redis_errors import LedgerUnreachable, ScriptMissing, unreachable
 from gateway.adapters.redis_link import MemoryLink, RedisLink, Request
 
-__all__ = ["Argument", "Commands", "LedgerUnreachable", "ScriptMissing"]
+__all__ = ["Argument", "Commands", "LedgerUnreachable", "ScriptMissing", "SendsCommands"]
 
 Argument = str | bytes | int | float
+Connect = Callable[[], AbstractConnection]
 
 _MOST_AT_ONCE: Final = 256
 """Commands a write; bounds the memory that one write can hold."""
@@ -38,28 +39,51 @@ _BLOCKING: Final = frozenset(("WAIT", "WAITAOF"))
 """Commands that hold up whatever is behind them on their connection."""
 
 
+class SendsCommands(Protocol):
+    """A front to the ledger's Redis: one server (`Commands`) or a cluster of them."""
+
+    @property
+    def one_server(self) -> bool:
+        """Whether all keys are at one server, so that one script may look into any of them."""
+        ...
+
+    @property
+    def unpacks(self) -> bool:
+        """Whether scripts there can unpack MessagePack: every Redis and Valkey, but not fakeredis."""
+        ...
+
+    async def do(self, *args: Argument) -> Any: ...
+    async def do_together(self, *commands: tuple[Argument, ...]) -> list[Any]: ...
+    async def close(self) -> None: ...
+
+
 class Commands:
     """Sends commands to one Redis over at most ``connections`` connections of its own.
 
-    ``client`` says where and how to connect (see ``redis_urls.open_client``) and stays the caller's to
-    close. Times are in seconds. A command is answered or failed within ``connect_timeout_s`` plus twice
-    ``command_timeout_s`` (waiting for a connection, then for the reply).
+    ``server`` says where and how to connect: a client (see ``redis_clients.open_client``), which stays the
+    caller's to close, or what makes an unconnected connection. Times are in seconds. A command is answered
+    or failed within ``connect_timeout_s`` plus twice ``command_timeout_s`` (waiting for a connection, then
+    for the reply).
 
     Commands share connections: nothing that changes a connection's state (MULTI, SELECT, SUBSCRIBE)
     belongs here, nor what blocks one, but for WAIT and WAITAOF through ``do_together``: they have the
     connections beyond the first.
     """
 
+    one_server = True
+
     def __init__(
         self,
-        client: Redis,
+        server: Redis | Connect,
         *,
         connections: int = 4,
         connect_timeout_s: float = 1.0,
         command_timeout_s: float = 2.0,
     ) -> None:
-        self._lanes = [_Lane(client, connect_timeout_s, command_timeout_s) for _ in range(connections)]
+        connect: Connect = server.connection_pool.make_connection if isinstance(server, Redis) else server
+        self._lanes = [_Lane(connect, connect_timeout_s, command_timeout_s) for _ in range(connections)]
         self._first = self._lanes[0]
+        self.unpacks = self._first.unpacks
 
     async def do(self, *args: Argument) -> Any:
         """Send one command and return its reply, as bytes, integers, lists or None (a nil reply).
@@ -89,8 +113,9 @@ class Commands:
 class _Lane:
     """A connection, and what waits to be written to it."""
 
-    def __init__(self, client: Redis, connect_timeout_s: float, command_timeout_s: float) -> None:
-        self._link = _link(client, self._flush, command_timeout_s)
+    def __init__(self, connect: Connect, connect_timeout_s: float, command_timeout_s: float) -> None:
+        self._link = _link(connect(), self._flush, command_timeout_s)
+        self.unpacks = isinstance(self._link, RedisLink)
         self._connect_timeout_s = connect_timeout_s
         self._command_timeout_s = command_timeout_s
         self._waiting: deque[Request] = deque()
@@ -177,8 +202,7 @@ def _closed() -> LedgerUnreachable:
     return LedgerUnreachable("the ledger connection was closed", may_have_run=False)
 
 
-def _link(client: Redis, changed: Callable[[], None], reply_timeout_s: float) -> RedisLink | MemoryLink:
-    driver: AbstractConnection = client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+def _link(driver: AbstractConnection, changed: Callable[[], None], reply_timeout_s: float) -> RedisLink | MemoryLink:
     driver.retry = Retry(NoBackoff(), 0)
     driver.socket_timeout = None  # the link has its own
     kind = MemoryLink if type(driver).__module__.startswith("fakeredis") else RedisLink

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any, Final
 
-from gateway.adapters.redis_commands import Commands, LedgerUnreachable
+from gateway.adapters.redis_commands import LedgerUnreachable, SendsCommands
 from gateway.adapters.redis_scripts import Script
 from gateway.core.errors import LedgerUnavailable
 
@@ -19,7 +19,7 @@ VERSION_KEY: Final = b"{og.doc}n"
 class RedisDocuments:
     """Implements `gateway.core.ports.Documents` over one Redis (or fakeredis). Raises LedgerUnavailable."""
 
-    def __init__(self, commands: Commands) -> None:
+    def __init__(self, commands: SendsCommands) -> None:
         self._commands = commands
         self._change = Script.load("change")
 

@@ -32,6 +32,8 @@ _REFUSALS: Final = frozenset(
 _MOVED_ON: Final = frozenset(("CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "UNBLOCKED"))
 # One that has no code word of its own.
 _TOO_MANY: Final = "ERR max number of clients reached"
+# A key of the script is on its way to another server; what it wrote before it came to that key stands.
+_HALF_WAY: Final = "non local key in a cluster node"
 # Before Redis 7 an error raised inside a script hides behind ERR: "... @user_script:12: -OOM command ...".
 _INSIDE_SCRIPT: Final = re.compile(r"@user_script: ?\d+: -?([A-Z]+) ")
 
@@ -70,6 +72,8 @@ def meaning_of(error: ErrorReply) -> Exception:
     elif code in _REFUSALS or str(error).startswith(_TOO_MANY):
         # An error reply, even from inside a script, comes before that script's first write (see swap.lua).
         said = LedgerUnreachable(f"Redis: {error}", may_have_run=False)
+    elif _HALF_WAY in str(error):
+        said = LedgerUnreachable(f"Redis: {error}", may_have_run=True)
     else:
         return error
     said.__cause__ = error

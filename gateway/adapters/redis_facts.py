@@ -16,7 +16,7 @@ from redis.exceptions import ResponseError
 
 from gateway.adapters.claim_wait import ClaimWait
 from gateway.adapters.ledger_keys import Bucket
-from gateway.adapters.redis_commands import Argument, Commands, LedgerUnreachable, ScriptMissing
+from gateway.adapters.redis_commands import Argument, LedgerUnreachable, ScriptMissing, SendsCommands
 from gateway.adapters.redis_errors import ErrorReply
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.ledger_facts import LedgerFacts, Replica
@@ -24,31 +24,33 @@ from gateway.core.ports import Clock
 
 TRIPS: Final = 5
 _FLAGGED: Final = "#!lua flags=no-writes\nreturn 1"
-_WRITE: Final[tuple[Argument, ...]] = ("SET", Bucket(0).probe, b"1", "PX", 60_000)
 _CONFIG: Final = ("maxmemory-policy", "maxmemory", "appendonly", "appendfsync", "save", "min-replicas-to-write")
 _REPLICA: Final = re.compile(r"slave\d+")
 
+Kind = Literal["tcp", "unix", "sentinel", "cluster", "local"]
 Reply = Any
 _REFUSED: Final = object()
 
 
 async def read_facts(
-    commands: Commands, clock: Clock, *, kind: Literal["tcp", "unix", "local"], wait: ClaimWait | None = None
+    commands: SendsCommands, clock: Clock, *, kind: Kind, wait: ClaimWait | None = None, bucket: int = 0
 ) -> LedgerFacts:
-    """One look. It writes the key that /readyz writes. Raises LedgerUnavailable where the server does not answer."""
+    """One look. It writes the probe key of `bucket`, as /readyz does of the first; in a cluster the server must have
+    its slot. Raises LedgerUnavailable where the server does not answer."""
     try:
-        return await _Look(commands, clock, wait).facts(kind)
+        return await _Look(commands, clock, wait, bucket).facts(kind)
     except LedgerUnreachable as cause:
         raise LedgerUnavailable from cause
 
 
 class _Look:
-    def __init__(self, commands: Commands, clock: Clock, wait: ClaimWait | None) -> None:
+    def __init__(self, commands: SendsCommands, clock: Clock, wait: ClaimWait | None, bucket: int) -> None:
         self._commands = commands
+        self._write_probe: tuple[Argument, ...] = ("SET", Bucket(bucket).probe, b"1", "PX", 60_000)
         self._clock = clock
         self._wait = wait
 
-    async def facts(self, kind: Literal["tcp", "unix", "local"]) -> LedgerFacts:
+    async def facts(self, kind: Kind) -> LedgerFacts:
         trip_s, ahead_s = await self._times()
         info, config = await self._info(), await self._config()
         hidden = [name for name, read in (("INFO", info), ("CONFIG", config)) if read is None]
@@ -101,7 +103,7 @@ class _Look:
 
     async def _write(self) -> str | None:
         try:
-            await self._commands.do(*_WRITE)
+            await self._commands.do(*self._write_probe)
         except (LedgerUnreachable, ResponseError) as refused:
             if isinstance(refused, LedgerUnreachable) and (refused.may_have_run or not _answered(refused)):
                 raise
@@ -110,7 +112,7 @@ class _Look:
 
     async def _unconfirmed(self, wait: ClaimWait) -> str | None:
         try:
-            _, reply = await self._commands.do_together(_WRITE, wait.command)
+            _, reply = await self._commands.do_together(self._write_probe, wait.command)
         except ResponseError as refused:
             return f"{wait.command[0]!s} was refused: {_code(refused)}"
         except LedgerUnreachable as refused:

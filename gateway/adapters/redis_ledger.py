@@ -8,11 +8,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import msgpack
+
 from gateway.adapters import ledger_codec as codec
 from gateway.adapters.claim_wait import ClaimWait, replies
 from gateway.adapters.ledger_events import read_events
 from gateway.adapters.ledger_keys import BUCKETS, Bucket
-from gateway.adapters.redis_commands import Commands, LedgerUnreachable
+from gateway.adapters.redis_commands import Argument, LedgerUnreachable, SendsCommands
 from gateway.adapters.redis_scripts import Script
 from gateway.core.conversation import CallSlot, Event, View, Where, Writes
 from gateway.core.errors import LedgerUnavailable
@@ -23,6 +25,8 @@ from gateway.core.record import UNENDING, Effect, Status
 _log = logging.getLogger("oncegate.ledger")
 
 Name = tuple[str, bytes]
+# Not msgspec: what Redis unpacks with is older than MessagePack's type for bytes.
+_pack: Final = msgpack.Packer(use_bin_type=False).pack
 _UNCHANGED: Final = (b"=", b"", b"")
 _DUE, _UNKNOWN, _LIVE = 3, 4, 1  # key numbers in swap.lua
 _CHUNK: Final = 256
@@ -39,7 +43,7 @@ class RedisLedger:
 
     def __init__(
         self,
-        commands: Commands,
+        commands: SendsCommands,
         *,
         nonce: Callable[[], bytes] = lambda: os.urandom(8),
         wait: ClaimWait | None = None,
@@ -113,15 +117,27 @@ class RedisLedger:
         seen = 0
         while at < BUCKETS:
             numbers = range(at, min(at + _CHUNK, BUCKETS))
-            keys = [Bucket(number).due for number in numbers]
-            answer = await self._guarded(self._due.run(self._commands, keys, [limit - seen, after]))
-            pairs = [(numbers[answer[i] - 1], answer[i + 1]) for i in range(0, len(answer), 3)]
-            found += [effect for effect in await self._records(pairs) if effect is not None]
-            seen += len(pairs)
+            lapsed = await self._lapsed(numbers, limit - seen, after)
+            found += [e for e in await self._records([(number, id_) for number, id_, _ in lapsed]) if e is not None]
+            seen += len(lapsed)
             if seen >= limit:
-                return Page(tuple(found), f"{pairs[-1][0]}:{answer[-1].decode()}")
+                number, _, when = lapsed[-1]
+                return Page(tuple(found), f"{number}:{when.decode()}")
             at, after = numbers[-1] + 1, "-inf"
         return Page(tuple(found), None)
+
+    async def _lapsed(self, numbers: range, limit: int, after: str) -> list[tuple[int, bytes, bytes]]:
+        """What is due in some buckets, in their order: bucket, id, and when it fell due."""
+        calls: list[tuple[list[Argument], list[Argument]]]
+        calls = [([Bucket(number).due for number in numbers], [limit, after])]
+        if not self._commands.one_server:  # a script looks into one slot
+            calls = [([Bucket(n).due], [limit, after if n == numbers[0] else "-inf"]) for n in numbers]
+        answers = await self._guarded(self._due.run_each(self._commands, calls))
+        return [
+            (first + answer[i] - 1, answer[i + 1], answer[i + 2])
+            for first, answer in zip(numbers, answers, strict=False)
+            for i in range(0, len(answer), 3)
+        ]
 
     async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
         # The cursor names the last one seen, not how many were: those resolved since move nothing up.
@@ -170,6 +186,8 @@ class RedisLedger:
         self, bucket: Bucket, names: Iterable[Name], arguments: list[Any], wait: ClaimWait | None = None
     ) -> list[Any]:
         keys = [bucket.live, bucket.events, bucket.due, bucket.unknown, *bucket.keys(names)]
+        if self._commands.unpacks:
+            arguments = [_pack(arguments)]
         if wait is not None:
             waited = self._swap.run_before(self._commands, keys, arguments, [wait.command])
             swapped: list[Any]

@@ -7,13 +7,14 @@ placed twice.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Final
 
-from gateway.adapters.redis_commands import Argument, Commands, ScriptMissing
+from gateway.adapters.redis_commands import Argument, ScriptMissing, SendsCommands
 
 _FOLDER: Final = files("gateway.adapters").joinpath("lua")
 
@@ -37,7 +38,7 @@ class Script:
         """The script in ``gateway/adapters/lua/<name>.lua``; FileNotFoundError if the package lacks it."""
         return cls(name, folder.joinpath(f"{name}.lua").read_text(encoding="utf-8"))
 
-    async def run(self, commands: Commands, keys: Sequence[Argument], args: Sequence[Argument]) -> Any:
+    async def run(self, commands: SendsCommands, keys: Sequence[Argument], args: Sequence[Argument]) -> Any:
         """Run it and return its reply. Raises what ``Commands.do`` raises, except ScriptMissing."""
         try:
             return await commands.do("EVALSHA", self.sha, len(keys), *keys, *args)
@@ -45,9 +46,11 @@ class Script:
             return await commands.do("EVAL", self.source, len(keys), *keys, *args)
 
     async def run_each(
-        self, commands: Commands, calls: Sequence[tuple[Sequence[Argument], Sequence[Argument]]]
+        self, commands: SendsCommands, calls: Sequence[tuple[Sequence[Argument], Sequence[Argument]]]
     ) -> list[Any]:
-        """Run it once for each (keys, args), all in one write; all replies in order."""
+        """Run it once for each (keys, args), all in one write where there is one server; all replies in order."""
+        if len(calls) == 1 or not commands.one_server:
+            return await asyncio.gather(*(self.run(commands, keys, args) for keys, args in calls))
         tails = [(len(keys), *keys, *args) for keys, args in calls]
         try:
             return await commands.do_together(*[("EVALSHA", self.sha, *tail) for tail in tails])
@@ -57,7 +60,7 @@ class Script:
 
     async def run_before(
         self,
-        commands: Commands,
+        commands: SendsCommands,
         keys: Sequence[Argument],
         args: Sequence[Argument],
         followers: Sequence[tuple[Argument, ...]],

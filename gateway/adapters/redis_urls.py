@@ -1,4 +1,4 @@
-"""Where the ledger is: one line of text, read strictly, and the redis-py client for it.
+"""Where the ledger is: one line of text, read strictly.
 
 redis-py itself reads URLs leniently (a bad database number is ignored, any option is passed on), and a
 ledger in the wrong database is an empty ledger. Nothing that was typed is repeated in an error: a
@@ -7,23 +7,23 @@ password with an unescaped ``/`` turns up in the oddest part of a URL.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-
 ACCEPTED: Final = """\
 accepted ledgers:
   redis://[user:password@]host[:6379][/0]    a Redis or Valkey server
   rediss://[user:password@]host[:6379][/0]   the same over TLS (?ssl_ca_certs=FILE and others)
   unix:///run/redis/redis.sock[?db=0]        the same over a Unix socket
+  redis+sentinel://[user:password@]host[:26379],host,../service[/0]   the primary that sentinels name
+  redis+cluster://[user:password@]host[:6379],host,..                 a Redis Cluster, by some of its servers
   local:./data                               a private redis-server that keeps its data in that folder
   memory                                     inside this process; forgotten when it ends
+Over TLS: rediss+sentinel:// (to sentinels as well) and rediss+cluster://, with the same options.
 Special characters in a user or password must be percent-encoded (@ is %40, / is %2F, # is %23)."""
 
 
@@ -38,7 +38,7 @@ class LedgerUrlError(ValueError):
 class LedgerUrl:
     """A parsed ledger URL. Its repr, and ``safe``, carry no credentials and may be logged."""
 
-    kind: Literal["tcp", "unix", "local", "memory"]
+    kind: Literal["tcp", "unix", "sentinel", "cluster", "local", "memory"]
     host: str = ""
     port: int = 6379
     path: Path = Path()  # kind unix: the socket; kind local: the folder
@@ -47,6 +47,10 @@ class LedgerUrl:
     username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     tls_options: tuple[tuple[str, str | bool], ...] = field(default=(), repr=False)  # names as redis-py's
+    nodes: tuple[tuple[str, int], ...] = ()  # kinds sentinel and cluster: where to ask
+    service: str = ""  # kind sentinel: what the primary is called there
+    sentinel_username: str | None = field(default=None, repr=False)
+    sentinel_password: str | None = field(default=None, repr=False)
 
     @classmethod
     def for_socket(cls, path: Path) -> LedgerUrl:
@@ -65,8 +69,10 @@ class LedgerUrl:
             case "unix":
                 return f"unix://{secret}{self.path}?db={self.db}"
             case "tcp":
-                host = f"[{self.host}]" if ":" in self.host else self.host
-                return f"{'rediss' if self.tls else 'redis'}://{secret}{host}:{self.port}/{self.db}"
+                return f"{'rediss' if self.tls else 'redis'}://{secret}{_shown(self.host, self.port)}/{self.db}"
+        nodes = ",".join(_shown(*node) for node in self.nodes)
+        path = f"/{self.service}/{self.db}" if self.kind == "sentinel" else ""
+        return f"{'rediss' if self.tls else 'redis'}+{self.kind}://{secret}{nodes}{path}"
 
 
 def parse_ledger_url(text: str) -> LedgerUrl:
@@ -81,47 +87,6 @@ def parse_ledger_url(text: str) -> LedgerUrl:
     if reader is None:
         raise LedgerUrlError("has an unknown scheme")
     return reader(text, rest)
-
-
-def open_client(
-    url: LedgerUrl,
-    *,
-    connect_timeout_s: float = 1.0,
-    command_timeout_s: float = 2.0,
-    server: Any = None,
-) -> Redis:
-    """A redis-py client that never retries by itself and never waits without a limit; the caller closes it.
-
-    It connects when first used. ``memory`` is a fakeredis of its own, unless ``server`` (a
-    fakeredis.FakeServer) is shared on purpose. A ``local`` ledger has to be started first:
-    ``open_client(LedgerUrl.for_socket(await local_redis.start(url.path)))``.
-    """
-    options: dict[str, Any] = {
-        "db": url.db,
-        "username": url.username,
-        "password": url.password,
-        "socket_connect_timeout": connect_timeout_s,
-        "socket_timeout": command_timeout_s,
-        # redis-py 8 would otherwise retry ten times, at the client and at the connection.
-        "retry": Retry(NoBackoff(), 0),
-        # RESP2: nothing arrives that was not asked for, and a reconnect has no HELLO to wait for.
-        "protocol": 2,
-        "driver_info": None,
-        "decode_responses": False,
-    }
-    match url.kind:
-        case "tcp":
-            options.update(url.tls_options)
-            return Redis(host=url.host, port=url.port, ssl=url.tls, **options)
-        case "unix":
-            return Redis(unix_socket_path=str(url.path), **options)
-        case "memory":
-            from fakeredis import FakeAsyncRedis, FakeServer
-
-            fake: Redis = FakeAsyncRedis(server=server or FakeServer(), **options)
-            return fake
-        case "local":
-            raise ValueError("a local ledger has to be started; open the client for its socket")
 
 
 def _read_tcp(text: str, _rest: str) -> LedgerUrl:
@@ -176,9 +141,65 @@ def _read_local(_text: str, rest: str) -> LedgerUrl:
     return LedgerUrl(kind="local", path=Path(rest).expanduser())
 
 
+def _read_nodes(text: str, _rest: str) -> LedgerUrl:
+    """Several hosts behind one scheme, each read as one server's URL would be."""
+    scheme, slashes, behind = text.partition("://")
+    security, _, kind = scheme.lower().partition("+")
+    place, _, query = behind.partition("?")
+    authority, _, path = place.partition("/")
+    credentials, at, hosts = authority.rpartition("@")
+    if not slashes:
+        raise LedgerUrlError("has no // after its scheme")
+    service, _, db = path.partition("/") if kind == "sentinel" else ("", "", path)
+    if kind == "sentinel" and not service:
+        raise LedgerUrlError("does not name the service, behind the sentinels")
+    own, rest = _own_options(query) if kind == "sentinel" else ({}, query)
+    servers = [
+        _read_tcp(f"{security}://{credentials}{at}{_with_port(host, kind)}/{db}{'?' if rest else ''}{rest}", "")
+        for host in hosts.split(",")
+    ]
+    one = servers[0]
+    if kind == "cluster" and one.db:
+        raise LedgerUrlError("has a database, of which a cluster has none but 0")
+    return LedgerUrl(
+        kind="sentinel" if kind == "sentinel" else "cluster",
+        db=one.db,
+        tls=one.tls,
+        username=one.username,
+        password=one.password,
+        tls_options=one.tls_options,
+        nodes=tuple((each.host, each.port) for each in servers),
+        service=unquote(service),
+        sentinel_username=own.get("sentinel_username"),
+        sentinel_password=own.get("sentinel_password"),
+    )
+
+
+def _own_options(query: str) -> tuple[dict[str, str], str]:
+    """What is for the sentinels themselves, and the query without it."""
+    parts = [part for part in query.split("&") if part]
+    own = [part for part in parts if part.partition("=")[0] in ("sentinel_username", "sentinel_password")]
+    found = {part.partition("=")[0]: unquote(part.partition("=")[2]) for part in own}
+    if len(found) < len(own):
+        raise LedgerUrlError("has one of its options twice")
+    return found, "&".join(part for part in parts if part not in own)
+
+
+def _with_port(host: str, kind: str) -> str:
+    return host if kind == "cluster" or re.search(r":[^\]]*$", host) else f"{host}:26379"
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 _READERS: Final[Mapping[str, Callable[[str, str], LedgerUrl]]] = {
     "redis": _read_tcp,
     "rediss": _read_tcp,
+    "redis+sentinel": _read_nodes,
+    "rediss+sentinel": _read_nodes,
+    "redis+cluster": _read_nodes,
+    "rediss+cluster": _read_nodes,
     "unix": _read_unix,
     "local": _read_local,
 }

@@ -21,7 +21,7 @@ from gateway.adapters.redis_program import LocalRedisError
 from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.core.errors import ConfigError, LedgerUnavailable
 from gateway.core.ledger_findings import Finding, Severity, worst
-from gateway.main import examine_ledger, open_commands
+from gateway.ledger import examine_ledger, open_commands
 from gateway.settings import Settings, read_settings
 
 EXAMPLES = """\

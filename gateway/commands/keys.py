@@ -17,7 +17,7 @@ from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.adapters.system import SystemClock, SystemRandomness
 from gateway.core.errors import ConfigError, GatewayError
 from gateway.core.model import Role
-from gateway.main import open_commands
+from gateway.ledger import open_commands
 from gateway.service.manage_keys import ManageKeys
 from gateway.service.registry import Registry
 from gateway.settings import Settings, read_settings

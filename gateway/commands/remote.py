@@ -47,14 +47,16 @@ def ask(
     query: dict[str, str | int | None] | None = None,
     body: Any = None,
 ) -> Any:
-    """Send one request and return its JSON (None for an empty answer). Raises RemoteProblem."""
+    """Send one request and return its JSON (None for an empty answer). A body of bytes is JSON already.
+
+    Raises RemoteProblem."""
     if not arguments.key:
         raise RemoteProblem("an API key is needed: --key KEY or $ONCEGATE_KEY (see oncegate keys create --help)")
     wanted = {name: value for name, value in (query or {}).items() if value is not None}
     url = arguments.url.rstrip("/") + where + ("?" + urlencode(wanted) if wanted else "")
     if not url.startswith(("http://", "https://")):
         raise RemoteProblem(f"--url must start with http:// or https://, not {arguments.url!r}")
-    data = None if body is None else json.dumps(body).encode()
+    data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"Authorization": f"Bearer {arguments.key}", "Content-Type": "application/json"}
     request = Request(url, data=data, method=method, headers=headers)  # noqa: S310 - checked above
     try:

@@ -29,7 +29,7 @@ class Wanted(msgspec.Struct, frozen=True):
 class LedgerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One look at a server. Sizes in bytes, versions as (major, minor, patch)."""
 
-    kind: Literal["tcp", "unix", "local", "memory"]
+    kind: Literal["tcp", "unix", "sentinel", "cluster", "local", "memory"]
     server: str = "Redis"
     version: tuple[int, ...] | None = None
     cluster: bool | None = None

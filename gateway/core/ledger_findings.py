@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -113,6 +113,20 @@ def judged(facts: LedgerFacts, wanted: Wanted, rules: Sequence[Rule]) -> list[Fi
 def refusing(found: Sequence[Finding], *, allow_unsafe: bool) -> Iterator[Finding]:
     """Those that a gateway must not start with."""
     return (f for f in found if f.severity is Severity.UNSAFE and (f.must or not allow_unsafe))
+
+
+def of_servers(found: Mapping[str, Sequence[Finding]]) -> list[Finding]:
+    """What several servers have in common once, the rest with the names of those it holds for."""
+    servers: dict[Finding, list[str]] = {}
+    for server, theirs in found.items():
+        for finding in theirs:
+            servers.setdefault(finding, []).append(server)
+    return [
+        finding
+        if len(names) == len(found)
+        else msgspec.structs.replace(finding, found=f"{', '.join(names)}: {finding.found}")
+        for finding, names in servers.items()
+    ]
 
 
 def worst(found: Sequence[Finding]) -> Severity:

@@ -21,6 +21,8 @@ OK, NOTE, WARNING, UNSAFE = Severity.OK, Severity.NOTE, Severity.WARNING, Severi
 TWICE: Final = "a call that was sent could be sent again when it is repeated"
 REFUSED: Final = "side-effecting calls are answered 503 ledger_unavailable until then"
 
+EMBEDDED: Final = ("local", "memory")
+
 RULES: Final = (
     # --- what it is
     Rule(
@@ -51,10 +53,10 @@ RULES: Final = (
     ),
     Rule("scripts", "scripts", OK, lambda at: bool(at.facts.scripts), "scripts run"),
     Rule(
-        *("cluster", "cluster-mode", WARNING, lambda at: bool(at.facts.cluster)),
-        "this is a node of a cluster, and the gateway speaks to this node only",
-        "calls whose slots lie on other nodes are answered 503 ledger_unavailable",
-        "name a Redis that is not in cluster mode",
+        *("cluster", "cluster-mode", WARNING, lambda at: bool(at.facts.cluster) and at.facts.kind != "cluster"),
+        "this is a server of a cluster, and the gateway speaks to this one only",
+        "calls whose slots lie on other servers are answered 503 ledger_unavailable",
+        "name it as a cluster: redis+cluster://HOST,HOST",
     ),
     Rule(
         *("hidden", "hidden", NOTE, lambda at: bool(at.facts.hidden)),
@@ -179,7 +181,7 @@ RULES: Final = (
         *("fsync", "fsync-each-second", WARNING, lambda at: _syncs(at.facts, "everysec")),
         "appendfsync is everysec",
         "a power cut can lose the last second of claims; an order placed in that second could be placed again after a "
-        "repeat. (A crash of Redis alone loses nothing.)",
+        "repeat. (A crash of Redis alone loses less: what the system was not yet handed.)",
         "CONFIG SET appendfsync always, and the same in redis.conf; or ledger.wait_fsync = true",
     ),
     Rule("fsync", "fsync-each-write", OK, lambda at: _syncs(at.facts, "always"), "every write is synced to disk"),
@@ -251,7 +253,12 @@ RULES: Final = (
         "replicas connected: {connected}; every claim waits for them",
     ),
     Rule(
-        *("replicas", "no-replica", NOTE, lambda at: at.facts.replicas == () and at.facts.kind in ("tcp", "unix")),
+        *(
+            "replicas",
+            "no-replica",
+            NOTE,
+            lambda at: at.facts.replicas == () and at.facts.kind not in ("local", "memory"),
+        ),
         "no replica is connected",
         "if this server's disk is lost, so is the ledger: " + TWICE,
         "a replica and ledger.wait_replicas = 1, where that matters",

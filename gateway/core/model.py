@@ -27,6 +27,8 @@ class Company:
     repeat_window_s: float = 60.0
     retention_s: float = 30 * 86_400.0
     on_finding: Literal["warn", "refuse"] = "warn"
+    runtime_may_resolve: bool = False
+    """Whether a runtime's key may say how an unknown outcome ended, naming its evidence (5.5)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
@@ -86,13 +85,15 @@ class Ledger(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class MerchantRequest:
+class MerchantRequest(msgspec.Struct, frozen=True):
     """One POST to a merchant: everything but the deadline, headers signed already."""
 
-    url: str = field(repr=False)
-    headers: tuple[tuple[str, str], ...] = field(repr=False)
-    body: bytes = field(repr=False)
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    def __repr__(self) -> str:
+        return "MerchantRequest(..)"  # its URL may hold a secret, its headers are signatures
 
 
 class Merchant(Protocol):

@@ -13,7 +13,7 @@ from gateway.core import decisions as d
 from gateway.core.conversation import View, Where, Writes, assumed_empty, narrowed
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.ports import Ledger
-from gateway.core.record import Effect, Status
+from gateway.core.record import SETTLED, Effect
 from gateway.core.requests import Claim, End, Withdraw, where_of
 from gateway.core.step import step
 
@@ -103,7 +103,7 @@ class Decider:
         effect = getattr(decision, "effect", None)
         stands = "absence"
         if isinstance(decision, d.Conflicting):
-            stands = "claim" if decision.effect.status is Status.EXECUTING else "outcome"
+            stands = "outcome" if decision.effect.status in SETTLED else "claim"
         self._count_conflict(stands)
         said = {"effect_id": getattr(effect, "hex", None), "against": stands}
         _log.critical("a late success contradicts the record", extra=said)

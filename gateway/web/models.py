@@ -130,6 +130,7 @@ class CompanyShown(Shown):
     repeat_window_s: float
     retention_s: float
     on_finding: Literal["warn", "refuse"]
+    runtime_may_resolve: bool
 
 
 class SecretShown(Shown):

@@ -5,14 +5,25 @@ import contextlib
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from ipaddress import ip_network
 
 import pytest
 import trustme
+import uvloop
 
 from gateway.adapters.merchant_http import MerchantHttp
 from gateway.core.ports import MerchantRequest
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The gateway runs on uvloop where there is one; its transports differ from asyncio's in when they write."""
+    both = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return both if item.path.name.startswith("test_merchant_") else {"asyncio": asyncio.new_event_loop}
+
 
 LOCAL = (ip_network("127.0.0.1/32"),)
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from redis.exceptions import RedisError
 
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_documents import RedisDocuments
-from gateway.adapters.redis_urls import LedgerUrl, open_client
+from gateway.adapters.redis_urls import LedgerUrl
 
 
 @asynccontextmanager

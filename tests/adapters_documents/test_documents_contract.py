@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_documents import CONTENT_KEY, VERSION_KEY, RedisDocuments
-from gateway.adapters.redis_urls import LedgerUrl, open_client
+from gateway.adapters.redis_urls import LedgerUrl
 from gateway.core.errors import LedgerUnavailable
 
 

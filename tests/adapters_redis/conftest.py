@@ -16,8 +16,9 @@ import hiredis
 import pytest
 
 from gateway.adapters.local_redis import LocalRedis
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
-from gateway.adapters.redis_urls import LedgerUrl, open_client
+from gateway.adapters.redis_urls import LedgerUrl
 
 Answer = Callable[[list[bytes]], bytes | None]
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Literal, cast
 
 from gateway.adapters.local_redis import LocalRedis
-from gateway.adapters.redis_urls import LedgerUrl, open_client
+from gateway.adapters.redis_clients import open_client
+from gateway.adapters.redis_urls import LedgerUrl
 
 
 async def main(folder: str, guard: str) -> None:

@@ -18,9 +18,10 @@ import pytest
 
 from gateway.adapters import child_guard
 from gateway.adapters.local_redis import LedgerInUse, LocalRedis, LocalRedisFailed
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_program import LocalRedisError, NoRedisServer, find_redis_server
-from gateway.adapters.redis_urls import LedgerUrl, open_client
+from gateway.adapters.redis_urls import LedgerUrl
 
 Guard = Literal["signal", "watch"]
 GUARDS = [pytest.param("signal", marks=pytest.mark.skipif(sys.platform != "linux", reason="a Linux feature")), "watch"]

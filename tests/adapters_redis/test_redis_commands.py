@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from redis.exceptions import ResponseError
 
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands, LedgerUnreachable, ScriptMissing
 from gateway.adapters.redis_errors import ErrorReply
-from gateway.adapters.redis_urls import LedgerUrl, open_client
+from gateway.adapters.redis_urls import LedgerUrl
 
 REFUSALS = [
     "LOADING Redis is loading the dataset in memory",

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from redis.exceptions import ResponseError
 
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_scripts import Script
-from gateway.adapters.redis_urls import LedgerUrl, open_client
+from gateway.adapters.redis_urls import LedgerUrl
 
 CLAIM = Script("claim", "return redis.call('SET', KEYS[1], ARGV[1], 'NX') and 'granted' or 'taken'")
 

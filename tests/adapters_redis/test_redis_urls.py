@@ -10,8 +10,9 @@ import pytest
 import trustme
 from fakeredis import FakeServer
 
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands, LedgerUnreachable
-from gateway.adapters.redis_urls import LedgerUrl, LedgerUrlError, open_client, parse_ledger_url
+from gateway.adapters.redis_urls import LedgerUrl, LedgerUrlError, parse_ledger_url
 
 ACCEPTED = [
     ("redis://localhost", LedgerUrl("tcp", host="localhost"), "redis://localhost:6379/0"),

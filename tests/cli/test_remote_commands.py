@@ -33,12 +33,14 @@ class Played:
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {}
         self.asked: list[str] = []
+        self.bodies: list[bytes] = []
         played = self
 
         class Handler(BaseHTTPRequestHandler):
             def answer(self) -> None:
                 path = self.path.partition("?")[0]
                 played.asked.append(f"{self.command} {path}")
+                played.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
                 body = json.dumps(played.answers[path]).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
@@ -150,3 +152,64 @@ def test_a_call_that_is_not_recorded_is_told_with_the_reasons(played, capsys):
     said = capsys.readouterr().out
     assert "read-only and denied calls are not" in said
     assert "oncegate events" in said
+
+
+RESOLVE = "/v1/effects/" + "ab" * 32 + "/resolve"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "body"),
+    [
+        (
+            ["--succeeded", '{"n": 12345678901234567890.10}', "--evidence", "the shop's list"],
+            b'"evidence": "the shop\'s list", "outcome": "succeeded", "result": {"n": 12345678901234567890.10}}',
+        ),
+        (
+            ["--failed", "card_declined", "--message", "No."],
+            b'"outcome": "failed", "error": {"code": "card_declined", "message": "No."}}',
+        ),
+        (["--absent"], b'"outcome": "absent"}'),
+    ],
+)
+def test_p5_5_calls_resolve_says_how_it_ended(played, capsys, arguments, body):
+    """5.5: a result as it was typed, digit for digit; one line for people, the record for programs."""
+    played.answers[RESOLVE] = {**CALL, "status": "succeeded"}
+    command = ["calls", "resolve", "acme", "c-1", "ab" * 32, "--note", "seen", *arguments]
+    assert played.run(*command) == 0
+    assert capsys.readouterr().out == f"place_order  call_1  succeeded  (effect {'ab' * 32})\n"
+    assert played.run(*command, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["effect_id"] == "ab" * 32
+    assert played.asked == [f"POST {RESOLVE}"] * 2
+    assert played.bodies[0] == b'{"company": "acme", "conversation": "c-1", "note": "seen", ' + body
+    json.loads(played.bodies[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["--note", "seen"], 2),
+        (["--absent"], 2),
+        (["--absent", "--succeeded", "1", "--note", "n"], 2),
+        (["--succeeded", "MO-1", "--note", "n"], 2),
+        (["--failed", "declined", "--note", "n"], 1),
+        (["--absent", "--message", "m", "--note", "n"], 1),
+    ],
+)
+def test_p5_5_calls_resolve_asks_nothing_of_a_gateway_unless_all_is_said(played, capsys, arguments, status):
+    """5.5"""
+    try:
+        found = played.run("calls", "resolve", "acme", "c-1", "ab" * 32, *arguments)
+    except SystemExit as stopped:
+        found = stopped.code
+    assert found == status
+    assert capsys.readouterr().err
+    assert played.asked == []
+
+
+def test_p5_5_calls_resolve_shows_examples(capsys):
+    """5.5: one for each way in which a call can have ended."""
+    with pytest.raises(SystemExit):
+        main(["calls", "resolve", "--help"])
+    said = capsys.readouterr().out
+    for way in ("--succeeded '{", "--failed card_declined --message", "--absent --note"):
+        assert f"EFFECT {way}" in said

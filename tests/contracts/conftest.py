@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from gateway.adapters.ledger_keys import Bucket
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
-from gateway.adapters.redis_urls import LedgerUrl, open_client, parse_ledger_url
+from gateway.adapters.redis_urls import LedgerUrl, parse_ledger_url
 from gateway.core import identity
 from gateway.core.identity import Kind, Place, Scope
 from gateway.core.record import Effect, Fault, Mode, Outcome, Status
@@ -32,8 +33,11 @@ FAILURE = Outcome(Status.FAILED, fault=Fault("merchant_refused", "No."))
 class Counted:
     """Counts what goes over the wire, and may drop what comes back."""
 
+    one_server = True
+
     def __init__(self, commands: Commands) -> None:
         self._commands = commands
+        self.unpacks = commands.unpacks
         self.sent: list[tuple[Any, ...]] = []
 
     async def do(self, *args: Any) -> Any:

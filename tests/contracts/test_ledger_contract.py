@@ -13,9 +13,10 @@ from redis.exceptions import ResponseError
 
 from gateway.adapters import ledger_codec, redis_ledger
 from gateway.adapters.ledger_codec import UnknownFormat
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
-from gateway.adapters.redis_urls import LedgerUrl, open_client
+from gateway.adapters.redis_urls import LedgerUrl
 from gateway.core import decisions as d
 from gateway.core import granting, identity
 from gateway.core.conversation import CallSlot, Event, PrintSlot, View, Where, Writes, assumed_empty

@@ -9,8 +9,10 @@ import pytest
 
 from gateway.core import decisions as d
 from gateway.core.conversation import Writes
-from gateway.core.record import Fault, Outcome, Status
+from gateway.core.errors import LedgerUnavailable
+from gateway.core.record import MAX_TOKENS, Fault, Outcome, Status
 from gateway.core.requests import OnRepeat
+from gateway.service.deciding import Decider
 
 STR = "safe_to_retry"
 OTHER_SUCCESS = Outcome(Status.SUCCEEDED, b'"MO-2"')
@@ -390,6 +392,128 @@ async def test_p4_4_a_success_under_any_token_settles_an_unknown_outcome(bench):
     again = (await bench.claim("call_1", mode=STR)).effect
     await bench.lose(again)
     assert isinstance(await bench.settle(lost), d.Settled)
+
+
+async def test_p4_4_two_tries_of_a_retryable_call_that_both_succeed_alike_are_no_conflict(bench, outcomes, caplog):
+    """4.3, 4.4: the merchant knows the key, so both come back with one outcome; another one is a conflict."""
+    lost = await bench.lost("call_1", mode=STR)
+    again = (await bench.claim("call_1", mode=STR)).effect
+    assert isinstance(await bench.settle(lost), d.Settled)
+    stands = await bench.record(lost)
+    second = await bench.settle(again, token=again.tokens[-1])
+    assert second == d.Settled(stands)
+    assert not alarms(caplog)
+    assert "effect.conflict" not in await bench.types()
+    assert isinstance(await bench.settle(again, token=b"never issued"), d.Late)
+    assert isinstance(await bench.settle(again, OTHER_SUCCESS, token=again.tokens[-1]), d.Conflicting)
+    assert len(alarms(caplog)) == 1
+    assert await bench.record(lost) == stands
+
+
+async def test_p4_4_a_second_claim_that_was_given_back_forgets_nothing_of_the_first(bench, caplog):
+    """4.4: absent by resolution, claimed again, released: a late success of the first still settles, with an alarm."""
+    lost = await bench.lost("call_1")
+    await bench.resolve(lost, None)
+    again = (await bench.claim("call_1")).effect
+    assert await bench.release(again) == d.Gone()
+    assert await bench.release(again) == d.Gone()
+    assert (await bench.record(lost)).tokens == lost.tokens
+    assert isinstance(await bench.settle(again, token=again.tokens[-1]), d.Late)
+    assert isinstance(await bench.settle(lost), d.Settled)
+    assert len(alarms(caplog)) == 1
+    assert isinstance(await bench.claim("call_1"), d.Replay)
+
+
+@pytest.mark.parametrize("late", ["failure", "lose", "release"])
+@pytest.mark.parametrize("state", [_mark, _executing_again, _succeeded, _failed])
+async def test_p4_4_nothing_else_that_comes_late_changes_anything(bench, outcomes, caplog, state, late):
+    """4.4: under a token that was issued once and is no longer the one."""
+    effect = await state(bench, outcomes)
+    token = effect.tokens[0]
+    before, lines = await bench.record(effect), await bench.types()
+    outcome = Outcome(FAILED, fault=Fault("merchant_refused", "Late."))
+    did = bench.settle(effect, outcome, token=token) if late == "failure" else getattr(bench, late)(effect, token=token)
+    assert isinstance(await did, d.Gone if (state, late) == (_mark, "release") else d.Late)
+    assert await bench.record(effect) == before
+    assert await bench.types() == lines
+    assert not alarms(caplog)
+
+
+async def test_p4_4_the_alarm_is_raised_though_the_ledgers_answer_was_lost(bench, caplog):
+    """4.4, 4.11: said again, the success finds itself recorded; it was an alarm all the same, and is counted."""
+    lost = await bench.lost("call_1")
+    await bench.resolve(lost, None)
+    counted = []
+    decider = Decider(bench.ledger, count_conflict=counted.append)
+    swap = bench.ledger.swap
+
+    async def unheard(*args):
+        bench.ledger.swap = swap
+        await swap(*args)
+        raise LedgerUnavailable(may_have_run=True)
+
+    bench.ledger.swap = unheard
+    with pytest.raises(LedgerUnavailable):
+        await decider.end(bench.ending(lost), lost)
+    decision, _ = await decider.end(bench.ending(lost), lost)
+    assert isinstance(decision, d.Settled)
+    assert (len(alarms(caplog)), counted) == (1, ["absence"])
+
+
+@pytest.mark.parametrize("against", ["absence", "claim", "outcome"])
+async def test_p4_4_the_alarm_says_what_the_late_success_contradicts(bench, outcomes, caplog, against):
+    """4.4: one critical line and one count, without the result."""
+    lost = await bench.lost("call_1")
+    await bench.resolve(lost, outcomes.failure if against == "outcome" else None)
+    if against == "claim":
+        await bench.claim("call_1")
+    counted = []
+    await Decider(bench.ledger, count_conflict=counted.append).end(bench.ending(lost), lost)
+    assert counted == [against]
+    (line,) = alarms(caplog)
+    assert (line.effect_id, line.against) == (lost.hex, against)
+    assert ("effect.conflict" in await bench.types()) is (against != "absence")
+
+
+# --- how often an unknown outcome is sent again (4.6, 9.4) ----------------------------------------------------
+
+
+async def test_p4_6_a_call_that_stays_unknown_is_sent_again_a_bounded_number_of_times(bench, monkeypatch):
+    """4.6, 9.4: each try leaves a token, since any may yet report a success. Past the bound the call is as one under
+    at_most_once, for its own id and for identical ones; what comes late still settles it."""
+    monkeypatch.setattr("gateway.core.record.MAX_TOKENS", 5)
+    lost = await bench.lost("call_1", mode=STR)
+    for tokens in range(2, 6):
+        again = await bench.claim("call_1" if tokens % 2 else f"again_{tokens}", mode=STR)
+        assert isinstance(again, d.Granted)
+        assert len(again.effect.tokens) == tokens
+        await bench.lose(again.effect)
+    for _ in range(3):
+        replay = await bench.claim("call_1", mode=STR)
+        assert isinstance(replay, d.Replay)
+        assert replay.effect.status is UNKNOWN
+        denied = await bench.claim("another", mode=STR)
+        assert isinstance(denied, d.Denied)
+        assert denied.fault.code == "prior_outcome_unknown"
+    assert len((await bench.record(lost)).tokens) == 5
+    assert isinstance(await bench.settle(lost), d.Settled)
+
+
+def test_p4_6_the_bound_is_64_tries():
+    """4.6, 9.4"""
+    assert MAX_TOKENS == 64
+
+
+async def test_p4_6_a_try_that_sent_nothing_is_not_counted(bench):
+    """4.6: a merchant that cannot be reached for long does not use up the tries of the day when it can."""
+    lost = await bench.lost("call_1", mode=STR)
+    for _ in range(MAX_TOKENS + 5):
+        again = await bench.claim("call_1", mode=STR)
+        assert isinstance(again, d.Granted)
+        await bench.release(again.effect)
+    stands = await bench.record(lost)
+    assert (stands.status, stands.tokens) == (UNKNOWN, lost.tokens)
+    assert isinstance(await bench.claim("call_1", mode=STR), d.Granted)
 
 
 async def test_p4_1_an_unknown_outcome_is_not_released_once_a_second_token_was_issued(bench):

@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from gateway.adapters.ledger_keys import Bucket
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
-from gateway.adapters.redis_urls import open_client, parse_ledger_url
+from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.core import decisions as d
 from gateway.core import identity
 from gateway.core.expiry import APPROVAL_EXPIRED

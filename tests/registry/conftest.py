@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from gateway.adapters.addresses import check_endpoint
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_documents import RedisDocuments
 from gateway.adapters.redis_ledger import RedisLedger
-from gateway.adapters.redis_urls import LedgerUrl, open_client
+from gateway.adapters.redis_urls import LedgerUrl
 from gateway.adapters.schemas import Schemas
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.identity import conversation_digest

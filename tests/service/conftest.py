@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
-from gateway.adapters.redis_urls import open_client, parse_ledger_url
+from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.core.answer import Answer
 from gateway.core.model import Company, Principal, Role, SigningSecret, Tool
 from gateway.core.outcome import Reason, Seen, SeenKind
@@ -25,6 +26,7 @@ from gateway.service.handle_call import CallLimits, HandleCall
 from gateway.service.look_up import LookUp
 from gateway.service.reading import Reading
 from gateway.service.replay_notes import ReplayNotes
+from gateway.service.resolve_unknown import ResolveUnknown
 from gateway.service.running import Running
 from gateway.service.sending import Sending, Trace
 from gateway.service.settled_answers import SettledAnswers
@@ -158,6 +160,9 @@ class World:
     look_up: LookUp
     sweep: Sweep
     decider: Decider
+    resolve: ResolveUnknown
+    conflicts: list[str]
+    """What late successes contradicted, as the metric counts them."""
 
     async def call(self, **fields: Any) -> Answer:
         request = {
@@ -191,7 +196,8 @@ def build(
     def sign(secrets: Any, message_id: str, timestamp_s: int, body: bytes) -> list[tuple[str, str]]:
         return [("webhook-id", message_id), ("webhook-timestamp", str(timestamp_s))]
 
-    tokens, decider, waiting = Tokens(), Decider(ledger), Waiting(clock)
+    conflicts: list[str] = []
+    tokens, decider, waiting = Tokens(), Decider(ledger, count_conflict=conflicts.append), Waiting(clock)
     settled = SettledAnswers(clock)
     sending = Sending(merchant, sign, clock, result_cap=1_048_576)
     running = Running(
@@ -221,7 +227,21 @@ def build(
         limits=CallLimits(),
     )
     sweep = Sweep(ledger, decider, waiting, notes, clock)
-    return World(commands, ledger, shelf, merchant, clock, background, handle, LookUp(ledger), sweep, decider)
+    resolve = ResolveUnknown(registry=shelf, ledger=ledger, decider=decider, waiting=waiting, result_cap=1_048_576)  # type: ignore[arg-type]
+    return World(
+        commands,
+        ledger,
+        shelf,
+        merchant,
+        clock,
+        background,
+        handle,
+        LookUp(ledger),
+        sweep,
+        decider,
+        resolve,
+        conflicts,
+    )
 
 
 @pytest.fixture
