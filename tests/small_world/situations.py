@@ -88,10 +88,12 @@ class Situation:
     @property
     def searches(self) -> tuple[Trouble, ...]:
         """What a whole search goes through, each to its end: more at once would be tens of millions of states."""
-        wide = self.on_repeat is OnRepeat.RUN or self.mode is Mode.SAFE_TO_RETRY
-        if wide:
-            return (Trouble(delayed=1, ticks=1), Trouble(resolves=1, ticks=1, crashes=0), Trouble(ticks=2))
-        return (Trouble(delayed=1, ticks=2, resolves=1, hasty=self.trouble.hasty), Trouble(resends=1))
+        if self.trouble.hasty:
+            return (self.trouble, Trouble(crashes=0, delayed=1, resolves=1, hasty=True))
+        if self.on_repeat is OnRepeat.RUN or self.mode is Mode.SAFE_TO_RETRY:
+            return (Trouble(), Trouble(crashes=0, resolves=1), Trouble(crashes=0, delayed=1, ticks=0))
+        resent = (Trouble(resends=1, ticks=0), Trouble(crashes=0, resends=1)) if self.asks[0] == self.asks[1] else ()
+        return (Trouble(delayed=1, ticks=2, resolves=1), *resent)
 
     @property
     def near(self) -> Trouble:
