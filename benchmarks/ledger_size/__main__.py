@@ -16,9 +16,10 @@ from pathlib import Path
 from benchmarks.bench.machine import machine
 from benchmarks.ledger_size.measure import BAR_BYTES, Measured, grow
 from benchmarks.processes import RedisServer, StartFailed
+from gateway.adapters.redis_clients import close_client, open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
-from gateway.adapters.redis_urls import open_client, parse_ledger_url
+from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.service.deciding import Decider
 
 SIZE_AT = 10_000
@@ -59,7 +60,7 @@ async def _measure(folder: Path, steps: list[int]) -> tuple[Measured, dict[str, 
             measured = await grow(commands, decider, steps, SIZE_AT, lambda line: print(line, file=sys.stderr))
         finally:
             await commands.close()
-            await client.aclose()
+            await close_client(client)
         return measured, machine(server.program)
 
 
