@@ -10,6 +10,7 @@ import msgpack
 
 from gateway.adapters import ledger_codec as codec
 from gateway.adapters.claim_wait import ClaimWait, replies
+from gateway.adapters.ledger_events import read_events
 from gateway.adapters.ledger_keys import Bucket
 from gateway.adapters.redis_commands import SendsCommands
 from gateway.adapters.redis_errors import served
@@ -59,7 +60,7 @@ class RedisLedger:
 
     async def swap(self, where: Where, view: View, writes: Writes) -> Swap:
         bucket, version = Bucket.of(where.conversation), self._nonce()
-        values = _values(where, writes)
+        values = _values(where, view, writes)
         versions = view.versions
         names = {**dict.fromkeys(bucket.read_by(where)), **versions, **values}
         operations = _operations(view, writes)
@@ -71,7 +72,7 @@ class RedisLedger:
             len(operations) // 4,
             *operations,
             len(writes.events),
-            *[codec.event_bytes(event) for event in writes.events],
+            *codec.event_lines(writes.events),
         ]
         for name in names:
             arguments.append(versions.get(name, b""))
@@ -95,12 +96,15 @@ class RedisLedger:
         """A swap of no values: it writes its events, whatever else has changed."""
         bucket = Bucket.of(conversation)
         keys: list[Any] = [bucket.live, bucket.events, bucket.due, bucket.unknown]
-        lines = [codec.event_bytes(event) for event in events]
+        lines = codec.event_lines(events)
         return keys, [self._nonce(), bucket.records, b"", keep_ms, 0, len(lines), *lines]
 
     async def events(self, conversation: bytes, after: int, limit: int) -> list[LoggedEvent]:
-        raw = await served(self._commands.do("LRANGE", Bucket.of(conversation).events, after, after + limit - 1))
-        return [codec.event_of(after + 1 + place, line) for place, line in enumerate(raw)]
+        async def lines(start: int, number: int) -> list[LoggedEvent]:
+            asked = self._commands.do("LRANGE", Bucket.of(conversation).events, start, start + number - 1)
+            return [codec.event_of(start + 1 + place, line) for place, line in enumerate(await served(asked))]
+
+        return await read_events(lines, after, limit)
 
     async def due(self, limit: int, cursor: str | None = None) -> Page:
         return await self._listings.due(limit, cursor)
@@ -141,40 +145,49 @@ def _view(bucket: Bucket, names: Sequence[Name], answer: Sequence[Any]) -> View:
     versions: dict[Name, bytes] = {}
     view = View(now_ms=now_ms, slots=slots, effects=effects, live=live, versions=versions)
     identical, highest = view.identical, 0
+    followed = values[len(names) :]
+    records: dict[bytes, Effect | None] = {}
+    looked_into: list[tuple[bytes, codec.Stored]] = []
     for name, value in zip(names, values, strict=False):
         stored = codec.opened(value)
         versions[name] = stored.version
         kind, rest = name
         if kind == "slot":
-            slots[rest] = codec.slot_of(stored)
+            looked_into.append((rest, stored))
         elif kind == "identical":
             identical = codec.identical_of(stored)
         elif kind == "turn":
             highest = codec.attempt_of(stored)
         else:
-            effects[rest] = codec.effect_of(stored) if value else None
-    pointed = {bucket.record(b.effect): b.effect for slot in slots.values() for b in slot.bindings}
-    followed = values[len(names) :]
+            effects[rest] = records[rest[:16]] = codec.effect_of(stored) if value else None
+    at = len(bucket.records)
     for key, value in zip(followed[::2], followed[1::2], strict=True):
         stored = codec.opened(value)
-        effects[pointed[key]] = codec.effect_of(stored) if value else None
-        versions["effect", pointed[key]] = stored.version
+        effect = records[key[at:]] = codec.effect_of(stored) if value else None
+        if effect is not None:
+            effects[effect.effect_id] = effect
+            versions["effect", effect.effect_id] = stored.version
+    for digest, stored in looked_into:
+        slot = slots[digest] = codec.slot_of(stored, records)
+        for gone in [b.effect for b in slot.bindings if b.effect not in effects and b.effect[:16] in records]:
+            effects[gone], versions["effect", gone] = None, b""
     return View(now_ms, slots, identical, effects, highest, live, versions)
 
 
-def _values(where: Where, writes: Writes) -> dict[Name, tuple[Any, Any, bytes]]:
+def _values(where: Where, view: View, writes: Writes) -> dict[Name, tuple[Any, Any, bytes]]:
     """For each value that changes: what to do, how long it may live, and its payload."""
     values: dict[Name, tuple[Any, Any, bytes]] = {}
     for effect_id, effect in writes.effects.items():
         values["effect", effect_id] = (
             (b"d", b"", b"") if effect is None else (b"w", _life(effect, writes), codec.effect_payload(effect))
         )
+    records = {**view.effects, **writes.effects}
     for digest, slot in writes.slots.items():
         if not slot.bindings:
             values["slot", digest] = (b"d", b"", b"")
             continue
         life = _FOREVER if any(b.open for b in slot.bindings) else _kept(writes)
-        values["slot", digest] = (b"w", life, codec.slot_payload(slot))
+        values["slot", digest] = (b"w", life, codec.slot_payload(slot, records))
     if writes.identical is not None:
         if writes.identical.known or writes.identical.taken:
             unending = any(k.status in UNENDING for k in writes.identical.known)
