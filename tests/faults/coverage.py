@@ -10,7 +10,7 @@ from typing import Any, Final
 from gateway.core import decisions as d
 from gateway.core.conversation import View
 from gateway.core.record import TRANSITIONS, Move, Status
-from gateway.core.requests import Claim, Lose, Release, Resolve, Settle
+from gateway.core.requests import Claim, Lose, Release, Resolve, Settle, Withdraw
 from gateway.service import deciding
 from tests.faults.plan import How
 from tests.faults.replies import FAULTS as REPLIED
@@ -27,7 +27,6 @@ UNREACHABLE: Final[dict[Cell, str]] = {
     ("awaiting_approval", "grant", "awaiting_approval"): _APPROVALS,
     ("awaiting_approval", "refuse", "denied"): _APPROVALS,
     ("denied", "settle", "denied"): _HELD,
-    ("indeterminate", "settle", "failed"): "only a success settles what is unknown (4.4); a void will (5.4)",
 }
 """Cells of TRANSITIONS that nothing built so far can reach, and why."""
 CELLS: Final = frozenset(
@@ -36,7 +35,13 @@ CELLS: Final = frozenset(
     for move, afters in moves.items()
     for after in afters
 )
-_MOVES: Final = {Settle: Move.SETTLE, Release: Move.RELEASE, Lose: Move.LOST, Resolve: Move.RESOLVE}
+_MOVES: Final = {
+    Settle: Move.SETTLE,
+    Release: Move.RELEASE,
+    Lose: Move.LOST,
+    Resolve: Move.RESOLVE,
+    Withdraw: Move.RELEASE,
+}
 
 
 @contextmanager
@@ -66,7 +71,9 @@ def _cells(view: View, request: Any, judged: d.Step) -> list[tuple[Status, Move,
         before = Status.ABSENT if stood is None else stood.status
         becomes = Status.ABSENT if after is None else after.status
         move = _MOVES.get(type(request), Move.CLAIM)
-        if isinstance(request, Claim) and isinstance(decision, d.Again):
+        if isinstance(request, Resolve) and request.said_by_merchant:
+            move = Move.SETTLE  # the merchant's own word ends it as its reply would have (5.4)
+        if isinstance(decision, d.Again):
             move = Move.EXPIRE if becomes is Status.DENIED else Move.LOST
         found.append((before, move, becomes))
     if found:

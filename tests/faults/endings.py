@@ -14,17 +14,31 @@ if TYPE_CHECKING:
     from tests.faults.invariants import Watch
     from tests.faults.run import World
 
-WITHDRAWAL_LEAVES_A_MARK: Final = False
-"""4.11's mark against a claim that arrives after its withdrawal: not built yet. Once it is, set this."""
 _MAY_LEAVE_UNSENT: Final = frozenset(
     {"gateway killed", "gateway paused", "ledger clock jumps", "ledger failover", "claim reply slow"}
 )
 """Faults after which an effect may rightly be unknown though nothing was sent: its worker is dead or too late."""
 
+_LOSES_WHAT_WAS_LEARNT: Final = frozenset(
+    {"settle not sent", "settle reply lost", "read not sent", "read reply lost", "ledger restart", "ledger failover"}
+)
+"""Faults after which a merchant's `committed` is asked for again, but only while the call is still unknown (5.4)."""
+
 
 def check(world: World, watch: Watch) -> None:
     """All of them, in the order in which they explain each other."""
-    for one in (_nothing_runs, _log_and_records, _indexes, _once, _told, _wanted, _unsent, _seen_successes, _answered):
+    for one in (
+        _nothing_runs,
+        _log_and_records,
+        _indexes,
+        _once,
+        _told,
+        _wanted,
+        _unsent,
+        _seen_successes,
+        _settles,
+        _answered,
+    ):
         one(world, watch)
         if watch.broken:
             return
@@ -159,8 +173,7 @@ def _wanted(world: World, watch: Watch) -> None:
 def _unsent(world: World, watch: Watch) -> None:
     """4.11: a claim under which nothing was sent is withdrawn, and does not stay behind as an unknown outcome."""
     kinds = {kind for kind, times in world.faults.items() if times}
-    late = "claim delivered after its withdrawal" in kinds and not WITHDRAWAL_LEAVES_A_MARK
-    if kinds & _MAY_LEAVE_UNSENT or late:
+    if kinds & _MAY_LEAVE_UNSENT:
         return
     for effect in world.ledger.effects():
         if effect.status is Status.INDETERMINATE and effect.hex not in watch.senders:
@@ -169,20 +182,38 @@ def _unsent(world: World, watch: Watch) -> None:
 
 def _seen_successes(world: World, watch: Watch) -> None:
     """4.4, 4.11: a success that a living gateway has seen is recorded, or its conflict is."""
-    for key, process in watch.told_done.items():
-        if (
-            not process.alive
-            or key in watch.forgotten | watch.conflicts
-            or process is not world.processes[process.number]
-        ):
+    seen = dict(watch.told_done)
+    if not _LOSES_WHAT_WAS_LEARNT & {kind for kind, times in world.faults.items() if times}:
+        seen |= watch.told_committed
+    for key, process in seen.items():
+        if not process.alive or key in watch.conflicts or process is not world.processes[process.number]:
             continue
         effect: Effect | None = world.ledger.effect(bytes.fromhex(key))
+        if key in watch.forgotten:
+            continue
         if effect is None and _has_ended(world, Status.SUCCEEDED.value):
             continue
         if effect is None or effect.status is not Status.SUCCEEDED:
             watch.broke(
                 "4.4", f"{key[:8]} was seen to succeed, but stands as {effect and effect.status}, and no conflict"
             )
+
+
+def _forgotten(world: World, watch: Watch) -> None:
+    """4.14: a success whose claim a failover lost nobody can record; but somebody is told of it."""
+    for key, process in watch.needs_alarm.items():
+        lives = process.alive and process is world.processes[process.number]
+        if lives and not watch.alarms["forgotten"]:
+            watch.broke("4.14", f"{key[:8]} succeeded, the ledger has forgotten its claim, and nobody is told")
+
+
+def _settles(world: World, watch: Watch) -> None:
+    """5.4: a merchant that answers is asked until it is known, while its tool stands where the call was sent to."""
+    for effect in world.ledger.effects():
+        tool = world.shelf.tool(effect.company, effect.target)
+        here = tool is not None and tool.status_endpoint is not None and tool.endpoint == effect.endpoint
+        if here and effect.status is Status.INDETERMINATE:
+            watch.broke("5.4", f"{effect.hex[:8]} is still unknown, though its merchant would say")
 
 
 def _answered(world: World, watch: Watch) -> None:

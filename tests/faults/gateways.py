@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from gateway.core.errors import GatewayError
 from gateway.core.model import Principal, Role
+from gateway.service.asking import Asking, Pace
 from gateway.service.call_request import CallRequest
 from gateway.service.deciding import Decider
 from gateway.service.handle_call import CallLimits, HandleCall
 from gateway.service.reading import Reading
 from gateway.service.replay_notes import ReplayNotes
+from gateway.service.resolve_unknown import ResolveUnknown
 from gateway.service.running import Running
 from gateway.service.sending import Sending, Trace
 from gateway.service.settled_answers import SettledAnswers
+from gateway.service.status_question import StatusQuestion
 from gateway.service.sweep import Sweep
 from gateway.service.waiting import Waiting
 from tests.faults.callers import Served
@@ -23,13 +26,15 @@ from tests.faults.clock import GatewayClock
 from tests.faults.loop import OWNER, Loop, Step
 from tests.faults.network import SERVED, LedgerWire, MerchantWire
 from tests.faults.plan import COMPANY
-from tests.faults.shop import LEASE_MARGIN_S, WAIT_MARGIN_S, AnyArguments, Shelf, sign
+from tests.faults.shop import LEASE_MARGIN_S, WAIT_MARGIN_S, AnyArguments, sign
 
 if TYPE_CHECKING:
     from tests.faults.run import World
 
 _RUNTIME = Principal("assistant", Role.RUNTIME, frozenset({COMPANY}), "k1")
 _TRACE = Trace("req-1")
+RESULT_CAP: Final = 4_096
+PACE: Final = Pace(first_s=1.0, longest_s=60.0)
 
 
 class Process:
@@ -43,10 +48,33 @@ class Process:
         self.clock = GatewayClock(world.loop, 100.0 * (number + 1))
         self.serving: set[Served] = set()
         ledger: Any = LedgerWire(world)
-        registry: Any = Shelf()
+        registry: Any = world.shelf
         waiting, settled = Waiting(self.clock), SettledAnswers(self.clock)
-        self.decider = Decider(ledger, sleep=self.clock.sleep)
-        sending = Sending(MerchantWire(world, self), sign, self.clock, result_cap=4_096)
+        self.decider = Decider(
+            ledger,
+            sleep=self.clock.sleep,
+            count_conflict=world.watch.alarmed,
+            on_unknown=lambda effect: self.asking.became_unknown(effect),
+        )
+        merchant = MerchantWire(world, self)
+        sending = Sending(merchant, sign, self.clock, result_cap=RESULT_CAP)
+        self.asking = Asking(
+            ledger=ledger,
+            registry=registry,
+            question=StatusQuestion(
+                merchant=merchant,
+                sign=sign,
+                registry=registry,
+                ledger=ledger,
+                decider=self.decider,
+                clock=self.clock,
+                randomness=world.tokens,
+                result_cap=RESULT_CAP,
+            ),
+            clock=self.clock,
+            jitter=lambda: world.distance(12) * 100,
+            pace=PACE,
+        )
         running = Running(
             decider=self.decider,
             sending=sending,
@@ -65,6 +93,7 @@ class Process:
             running=running,
             reading=Reading(sending, registry, self.clock, world.tokens),
             waiting=waiting,
+            asking=self.asking,
             notes=notes,
             settled=settled,
             schemas=AnyArguments(),
@@ -73,6 +102,9 @@ class Process:
             limits=CallLimits(LEASE_MARGIN_S, WAIT_MARGIN_S),
         )
         self.sweep = Sweep(ledger, self.decider, waiting, notes, self.clock)
+        self.resolve = ResolveUnknown(
+            registry=registry, ledger=ledger, decider=self.decider, waiting=waiting, result_cap=RESULT_CAP
+        )
         self.ledger = ledger
 
     @property

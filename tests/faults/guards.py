@@ -14,18 +14,25 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from gateway.adapters.claim_wait import ClaimWait
 from gateway.core import claim as claiming
 from gateway.core import decisions as d
-from gateway.core import identity, repeats, settlement
+from gateway.core import identity, record, repeats, settlement
+from gateway.core import step as stepping
+from gateway.core.conversation import Writes
 from gateway.core.granting import grant, take_up
 from gateway.core.occurrences import Occurrence
-from gateway.core.record import Effect, Status
+from gateway.core.record import Effect, Outcome, Status
 from gateway.core.requests import Release
-from gateway.service import answers, handle_call, running
+from gateway.core.status_reply import NOT_EXECUTED, Said, Told
+from gateway.service import answers, deciding, handle_call, running, status_question
+from gateway.service.asking import Asking
 from gateway.service.running import Running
+from gateway.service.status_question import StatusQuestion
 from gateway.service.sweep import Sweep
 from tests.faults.loop import OWNER
 from tests.faults.plan import How, Plan
+from tests.faults.resolvers import BY_HAND
 from tests.faults.run import World, run
 from tests.faults.themes import plan_of
 
@@ -89,6 +96,8 @@ def _theme(*names: str) -> Callable[[Plan], bool]:
 # --- what stands in a guard's place ----------------------------------------------------------------------------
 
 _known, _settle, _release, _lose = claiming._known, settlement._settle, settlement._release, settlement._lose
+_resolve, _withdraw, step, _standing = settlement._resolve, stepping.withdraw, deciding.step, running._standing
+status_question_told = status_question.told_by
 _judge, _match, _repeat = claiming._judge, identity.match, repeats.judge_repeat
 
 
@@ -176,12 +185,12 @@ def _numbers_go_on(view: Any, request: Any) -> Occurrence:
 _order, _key_of = running._order, handle_call.key_of
 
 
-def _tried_again(claim: Any, effect: Effect, tool: Any) -> Any:
-    return replace(_order(claim, effect, tool), again=True)
+def _tried_again(claim: Any, effect: Effect) -> Any:
+    return replace(_order(claim, effect), again=True)
 
 
-def _another_key(claim: Any, effect: Effect, tool: Any) -> Any:
-    return replace(_order(claim, effect, tool), key=claim.token.hex() * 2)
+def _another_key(claim: Any, effect: Effect) -> Any:
+    return replace(_order(claim, effect), key=claim.token.hex() * 2)
 
 
 def _late_is_nothing(view: Any, effect: Effect, request: Any) -> d.Step:
@@ -209,16 +218,50 @@ def _key_of_anything(
     return None if key is None else (*key[:-1], b"")
 
 
-def _whatever_stands(claim: Any, effect: Effect, decision: Any) -> Any:
-    return decision.effect if isinstance(decision, d.Late) else None
+def _whatever_stands(asked: Any, claim: Any, effect: Effect, decision: Any) -> Any:
+    after = decision.effect if isinstance(decision, d.Late) else None
+    return None if after is None else _standing(asked, replace(claim, token=after.tokens[-1]), after, decision)
+
+
+def _told_as_done(asked: Any, claim: Any, effect: Effect, decision: Any) -> Any:
+    after = decision.effect if isinstance(decision, d.Late) else None
+    if after is not None and after.status in (Status.ABSENT, Status.AWAITING_APPROVAL):
+        return answers.of_effect(asked, after)
+    return _standing(asked, claim, effect, decision)
+
+
+def _no_mark(view: Any, request: Any) -> d.Step:
+    judged = _withdraw(view, request)
+    return judged if judged.writes is None or judged.writes.effects else d.Step(d.Gone())
+
+
+def _takes_room(view: Any, request: Any) -> d.Step:
+    judged = step(view, request)
+    return judged if judged.writes is None else replace(judged, writes=replace(judged.writes, though_full=False))
+
+
+def _resolves_what_runs(view: Any, effect: Effect, request: Any) -> d.Step:
+    lost = replace(effect, status=Status.INDETERMINATE) if effect.status is Status.EXECUTING else effect
+    return _resolve(view, lost, request)
+
+
+def _asked_anywhere(self: Any, effect: Effect) -> Any:
+    tool = self._registry.tool(effect.company, effect.target)
+    return None if tool is None or tool.status_endpoint is None else tool
+
+
+def _told_by(becomes: Outcome | None, matches: Callable[[Any, Any], bool]) -> Any:
+    """Answers of status endpoints, some of them read as another outcome."""
+
+    def told(seen: Any, **more: Any) -> Any:
+        right = status_question_told(seen, **more)
+        return Told(Said.VOID, becomes) if matches(seen, right) else right
+
+    return told
 
 
 def _blind(world: World) -> None:
     world.ledger.compares = False
-
-
-def _uncounted(world: World) -> None:
-    world.counts_replicas = False
 
 
 def _begun_late(world: World) -> None:
@@ -230,6 +273,17 @@ def _no_keys(world: World) -> None:
 
 
 _FAILOVERS, _LATE = _theme("failovers"), _theme("late workers")
+VOID: Final = Outcome(Status.FAILED, fault=NOT_EXECUTED)
+
+
+def _resolved(plan: Plan) -> bool:
+    return any(fault.kind == BY_HAND for fault in plan.faults)
+
+
+def _asked(plan: Plan) -> bool:
+    return plan.status
+
+
 GUARDS: Final = (
     Guard("version check", "4.15", world=_blind),
     Guard("token check of a claim", "4.3", ((claiming, "_known", _any_claim_is_ours),)),
@@ -258,8 +312,22 @@ GUARDS: Final = (
         ((repeats, "judge_repeat", _without_unknown), (claiming, "judge_repeat", _without_unknown)),
     ),
     Guard("unknown never runs again by itself", "4.6", ((claiming, "_known", _unknown_runs_again),)),
-    Guard("replicas are counted", "4.14", world=_uncounted, fits=_FAILOVERS),
+    Guard("replicas are counted", "4.14", ((ClaimWait, "missing", lambda self, reply: ""),), fits=_FAILOVERS),
+    Guard("claims wait", "4.14", ((Writes, "claims", False),), fits=_FAILOVERS),
+    Guard("a success that the ledger forgot is told", "4.14", ((settlement, "_forgotten", lambda *asked: False),)),
     Guard("claims are withdrawn", "4.11", ((Running, "_withdraw", _never),)),
+    Guard(
+        "withdrawal mark",
+        "4.11",
+        ((stepping, "withdraw", _no_mark),),
+        fits=lambda plan: any(fault.kind == "claim delivered after its withdrawal" for fault in plan.faults),
+    ),
+    Guard(
+        "outcomes find room in a full ledger",
+        "4.11",
+        ((deciding, "step", _takes_room),),
+        fits=lambda plan: any(fault.kind == "out of memory at settle" for fault in plan.faults),
+    ),
     Guard("settling goes on", "4.11", ((Running, "_keep_ending", _never),)),
     Guard("the sweeper comes by", "4.5", ((Sweep, "once", _never),)),
     Guard("repeats are counted", "4.9", ((repeats, "_counts", lambda known, view, request: False),)),
@@ -278,16 +346,60 @@ GUARDS: Final = (
     Guard(
         "another call's outcome is not shown",
         "4.3",
-        ((running, "_ours", _whatever_stands),),
+        ((running, "_standing", _whatever_stands),),
         fits=_theme("settled twice", "late workers"),
+    ),
+    Guard("an absence is not told as done", "4.4", ((running, "_standing", _told_as_done),), fits=_LATE),
+    Guard("claims of one call are bounded", "4.6", ((record, "MAX_TOKENS", 10_000),), fits=_theme("stubborn")),
+    Guard("only what is unknown is resolved", "4.1", ((settlement, "_resolve", _resolves_what_runs),), fits=_resolved),
+    Guard(
+        "a lease lapses before it is resolved",
+        "4.5",
+        ((settlement, "lapse", lambda view, effect: d.Step(d.Late(effect))),),
+        fits=_resolved,
+    ),
+    Guard(
+        "asked only where the call was sent",
+        "5.4",
+        ((StatusQuestion, "_tool", _asked_anywhere),),
+        fits=lambda plan: plan.status and any("elsewhere" in fault.kind for fault in plan.faults),
+    ),
+    Guard("asking goes on", "5.4", ((Asking, "once", _never),), fits=_asked),
+    Guard(
+        "a 404 is no void",
+        "5.4",
+        ((status_question, "told_by", _told_by(VOID, lambda seen, told: seen.status == 404)),),
+        fits=_asked,
+    ),
+    Guard(
+        "in_progress is no void",
+        "5.4",
+        ((status_question, "told_by", _told_by(VOID, lambda seen, told: told.said is Said.IN_PROGRESS)),),
+        fits=_asked,
+    ),
+    Guard(
+        "no answer is no void",
+        "5.4",
+        ((status_question, "told_by", _told_by(VOID, lambda seen, told: seen.status is None)),),
+        fits=_asked,
+    ),
+    Guard(
+        "committed is no void",
+        "5.4",
+        ((status_question, "told_by", _told_by(VOID, lambda seen, told: told.said is Said.COMMITTED)),),
+        fits=_asked,
+    ),
+    Guard(
+        "what the merchant says late counts",
+        "4.4",
+        ((settlement, "_contradicted", lambda view, effect, request: d.Step(d.Late(effect))),),
+        fits=_asked,
     ),
     Guard("a late success counts", "4.4", ((settlement, "_settle", _late_is_nothing),), fits=_LATE),
     Guard("a conflict is kept", "4.4", ((settlement, "_conflict", _no_conflict),), fits=_LATE),
     Guard("what was unknown is not released", "4.1", ((settlement, "_release", _released_though_unknown),)),
 )
 """But for those of the answers' table, which are in guards_of_answers."""
-PLANNED: Final = {"withdrawal mark": "4.11: no mark is left yet; a claim that arrives after its withdrawal lapses"}
-"""Guards that are not built, so that nothing can be taken out."""
 
 
 MOST_SEEDS: Final = 12_000

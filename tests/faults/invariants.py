@@ -16,11 +16,13 @@ from gateway.core import identity
 from gateway.core.conversation import Event, Writes
 from gateway.core.errors import GatewayError
 from gateway.core.outcome import Seen, SeenKind
+from gateway.core.ports import MerchantRequest
 from gateway.core.record import Effect, Mode, Status
 from tests.faults import endings, judged
 from tests.faults.merchant import Order
 from tests.faults.plan import COMPANY
 from tests.faults.replies import UNAVAILABLE, Meaning, Reply
+from tests.faults.resolvers import BY_HAND
 from tests.faults.shop import BY_NAME
 
 if TYPE_CHECKING:
@@ -29,8 +31,14 @@ if TYPE_CHECKING:
     from tests.faults.run import World
 
 _LOST: Final = "a claim that nobody waited for was lost by a failover"
-_WRONG: Final = "somebody was wrong about an unknown outcome"
+_WRONG: Final = {
+    BY_HAND: "an operator was wrong about an unknown outcome",
+    "status endpoint's void does not bind": "a merchant's void did not bind it",
+    "status endpoint lies": "a merchant said that it did what it had not done",
+}
 SLACK_MS: Final = 2
+MAX_TOKENS: Final = 64
+"""Claims that an effect may issue while it stays unknown (4.6)."""
 
 
 class Watch:
@@ -48,7 +56,12 @@ class Watch:
         self.ledger_jumped = False
         self.latest_ms = 0
         """What the ledger's clock showed when it jumped."""
-        self.said_by_hand: dict[str, str] = {}
+        self.said_wrongly: dict[str, str] = {}
+        """Keys of which somebody said what need not be so: the kind of the fault."""
+        self.alarms: Counter[str] = Counter()
+        self.absences: Counter[str] = Counter()
+        self.refused_for_room: set[str] = set()
+        """Keys whose end found no room in the ledger, and no other fault in its way."""
         self.started: Counter[str] = Counter()
         self.senders: dict[str, set[int]] = {}
         self.stirred: set[str] = set()
@@ -59,6 +72,11 @@ class Watch:
         self.conflicts: set[str] = set()
         self.told_done: dict[str, Process] = {}
         """Keys whose success a gateway saw, and which."""
+        self.told_committed: dict[str, Process] = {}
+        """The same, of what an honest status endpoint said."""
+        self.claims_lost: set[str] = set()
+        self.needs_alarm: dict[str, Process] = {}
+        """Keys that were told as done and not recorded once a failover had lost their claim, and by which gateway."""
         self.bound: dict[tuple[str, str, str], str] = {}
         """What an id was answered with."""
         self.told_of_success: dict[tuple[str, str, str], set[str]] = {}
@@ -87,6 +105,9 @@ class Watch:
                 judge = getattr(self, "_" + event.type.partition(".")[2], None)
                 if event.type.startswith("effect.") and judge is not None:
                     judge(event.effect_id.hex(), stood, becomes, event, now_ms)
+        for effect in writes.effects.values():
+            if effect is not None and len(effect.tokens) > MAX_TOKENS + self.absences[effect.hex]:
+                self.broke("9.4", f"{effect.hex[:8]} keeps {len(effect.tokens)} tokens")
 
     def forgot(self, lost: list[Writes]) -> None:
         """A failover lost these. Claims are promised only where somebody waited for them (4.14)."""
@@ -95,6 +116,7 @@ class Watch:
             for event in writes.events:
                 if event.type == "effect.executing" and event.effect_id is not None:
                     self.started[event.effect_id.hex()] -= 1
+                    self.claims_lost.add(event.effect_id.hex())
                     if not self.world.plan.waits:
                         self.excuse(event.effect_id.hex(), _LOST)
 
@@ -108,6 +130,7 @@ class Watch:
 
     def _executing(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
         self.started[key] += 1
+        self.claims_lost.discard(key)
         self.said_failed.discard(key)
         if becomes.mode is not Mode.AT_MOST_ONCE or key in self.excuses:
             return
@@ -118,7 +141,11 @@ class Watch:
             self.broke("4.6", f"{key[:8]} is claimed again though it was sent before and may have been done")
 
     def _succeeded(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
-        if key not in self.excuses and not self.happened(key, becomes.outcome.result, becomes.outcome.dropped):
+        if key in self.excuses or self.happened(key, becomes.outcome.result, becomes.outcome.dropped):
+            return
+        if event.data.get("said_by_merchant"):
+            self._wrong(key)
+        else:
             self.broke("4.2", f"{key[:8]} is recorded as a success that did not happen: {becomes.outcome.result!r}")
 
     def _failed(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
@@ -146,6 +173,7 @@ class Watch:
         if stood is None or stood.status is not Status.INDETERMINATE:
             self.broke("4.1", f"{key[:8]} is resolved though it is {stood and stood.status}")
         books, said = self.world.books, event.data["outcome"]
+        self.absences[key] += said == "absent"
         if said == "succeeded":
             if not self.happened(key, becomes.outcome.result, becomes.outcome.dropped):
                 self._wrong(key)
@@ -153,13 +181,40 @@ class Watch:
             self._wrong(key)
 
     def _wrong(self, key: str) -> None:
-        if key in self.said_by_hand:
-            self.excuse(key, _WRONG)
+        if key in self.excuses:
+            return
+        if key in self.said_wrongly:
+            self.excuse(key, _WRONG[self.said_wrongly[key]])
         else:
             self.broke("5.4", f"{key[:8]} is resolved against what an honest merchant said")
 
     def _conflict(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
         self.conflicts.add(key)
+
+    def alarmed(self, against: str) -> None:
+        """A gateway tells of a success that contradicts the record, or whose claim the ledger has lost."""
+        self.alarms[against] += 1
+
+    # those who say how an unknown outcome ended
+
+    def asking(self, process: Process, key: str, request: MerchantRequest) -> None:
+        """A status endpoint is asked about a call."""
+        self.world.say(process.name, f"asks what became of {key[:8]}")
+        if any(name == "idempotency-key" for name, _ in request.headers):
+            self.broke("6", f"the question about {key[:8]} carries its key")
+
+    def told(self, process: Process, key: str, body: bytes, *, honest: bool) -> None:
+        """A gateway hears a status endpoint's answer."""
+        if honest and b'"committed"' in body:
+            self.told_committed[key] = process
+
+    def not_resolved(self, effect: Effect, refused: GatewayError, *, lapsed: bool) -> None:
+        """An operator is told that it cannot be resolved; `lapsed`: its lease was over when that was asked."""
+        stands = (refused.details or {}).get("stands", {}).get("status")
+        now = self.world.ledger.effect(effect.effect_id)
+        same = now is not None and now.tokens == effect.tokens
+        if stands == "executing" and lapsed and same and not self.ledger_jumped:
+            self.broke("4.5", f"{effect.hex[:8]} is said to be executing, though its lease is over")
 
     # the merchant
 

@@ -31,6 +31,8 @@ def problem(watch: Watch, served: Served, problem: GatewayError) -> None:
     if code not in (*_NOT_SENT, *_NOTHING_SENT, "call_in_flight"):
         watch.broke("8", f"{served.ask.call} is answered {code}")
     known = served.meanings and served.meanings[-1] is not Meaning.NOT_DONE
+    if known and served.meanings[-1] is Meaning.UNKNOWN and any(watch.started[key] > 1 for key in served.keys):
+        known = False  # taken up by another (4.6), whose send still runs
     if known and code == "call_in_flight" and not served.keys & (watch.stirred | watch.forgotten):
         watch.broke("4.2", f"{served.ask.call} is answered {code}, after {', '.join(served.meanings)}")
 
@@ -47,8 +49,12 @@ def answer(watch: Watch, served: Served, answer: Answer) -> None:
             watch.broke("2.2", f"{served.ask.call} is shown another call's outcome")
     if status not in _SHOWN:
         watch.broke("8", f"{served.ask.call} is answered {answer.decision}, {status}: {answer.message}")
+    if status == "succeeded" and not answer.recorded and key in watch.claims_lost:
+        watch.needs_alarm[key] = watch.world.processes[served.gateway]
     if key in watch.excuses:
         return
+    if not answer.recorded and key in watch.refused_for_room and answer.decision == "proceed":
+        watch.broke("4.11", f"{served.ask.call} is answered, but the outcome found no room in the ledger")
     result = None if answer.result is None else bytes(answer.result)
     if status == "succeeded":
         if answer.decision == "proceed":

@@ -1,7 +1,8 @@
 """The ledger in plain Python: what lua/swap.lua and the Redis adapter promise together, and a journal to lose.
 
-Versions, stamps by the ledger's clock, ends of life, live counts, events and both indexes in the same step. Not here:
-when the list of events itself ends, since no history outlives it. A test holds this equal to the real adapter.
+Versions, stamps by the ledger's clock, ends of life, live counts, room, events and both indexes in the same step;
+slots as the adapter packs them, since what a packed one says depends on the records it is read with. Not here: when the
+list of events itself ends, since no history outlives it. A test holds this equal to the real adapter.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from gateway.adapters import ledger_codec as codec
 from gateway.adapters.ledger_codec import identical_stamped, stamped
 from gateway.core.conversation import CallSlot, Event, PrintSlot, View, Where, Writes
+from gateway.core.errors import LedgerUnavailable
 from gateway.core.granting import MAX_LIVE
 from gateway.core.ports import Line, LoggedEvent, Page, Swap
 from gateway.core.record import UNENDING, Effect, Status
 
 Name = tuple[str, bytes]
-_POINTERS: Final = 4
-"""Records that come with a slot unasked."""
 _EVER: Final = float("inf")
+EMPTIED_MS: Final = 3_600_000
+"""How long a slot that was emptied differs from one that never was (4.11)."""
+MOST_LOOKED_AT: Final = 3
+"""Unknown outcomes that one page looks at: few, so that pages with nothing in them and a cursor are met."""
 Heard = Callable[[Mapping[bytes, Effect | None], Writes, int], None]
 
 
@@ -38,6 +43,8 @@ class SimLedger:
         self.heard = heard
         """Called with what stood before, what is written and when, just before it is."""
         self.compares = True
+        self.full = False
+        """Whether there is room only for what ends a claim."""
         self.values: dict[tuple[Any, ...], Stored] = {}
         self.live: dict[tuple[bytes, bytes], float] = {}
         self.due_at: dict[bytes, float] = {}
@@ -55,13 +62,15 @@ class SimLedger:
 
     def swap(self, where: Where, view: View, writes: Writes) -> Swap:
         now = self.now_ms()
-        changed = self._values(where, writes, now)
+        changed = self._values(where, view, writes, now)
         names = {**dict.fromkeys(_read_by(where)), **dict.fromkeys(view.versions), **dict.fromkeys(changed)}
         same = all(self._version(where, name, now) == view.versions.get(name, b"") for name in names)
         full = writes.admits is not None and self._live(where.conversation, now) >= MAX_LIVE
         if (self.compares and not same) or full:
             return Swap(False, self._look(where, list(names), now))
-        before = {e: found.value if (found := self._get(("effect", e), now)) else None for e in writes.effects}
+        if not writes.though_full:
+            self._needs_room()
+        before = {e: self.effect(e) for e in writes.effects}
         self.heard(before, writes, now)
         self._written += 1
         version = self._written.to_bytes(8)
@@ -75,6 +84,7 @@ class SimLedger:
         return Swap(True, self._after(view, writes, changed, version, now))
 
     def append(self, conversation: bytes, events: Sequence[Event]) -> None:
+        self._needs_room()
         undo: list[tuple[Any, Any, Any]] = []
         self._log(undo, conversation, events, self.now_ms())
         self.journal.append((None, undo))
@@ -86,20 +96,30 @@ class SimLedger:
     def events(self, conversation: bytes, after: int, limit: int) -> list[LoggedEvent]:
         return self.logs.get(conversation, [])[after : after + limit]
 
-    def due(self, limit: int) -> list[Effect]:
-        now = self.now_ms()
-        found = (self.effect(id_) for id_, at in self.due_at.items() if at <= now)
-        return [effect for effect in found if effect is not None][:limit]
+    def due(self, limit: int, cursor: str | None = None) -> Page:
+        """Those that fell due in the same ms are never parted."""
+        now, behind = self.now_ms(), float(cursor or "-inf")
+        lapsed = sorted((at, id_) for id_, at in self.due_at.items() if behind < at <= now)
+        if len(lapsed) >= limit:
+            lapsed = [(at, id_) for at, id_ in lapsed if at <= lapsed[limit - 1][0]]
+        found = (self.effect(id_) for _, id_ in lapsed)
+        return Page(tuple(e for e in found if e is not None), str(lapsed[-1][0]) if len(lapsed) >= limit else None)
 
-    def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
-        found = (self.effect(id_) for id_ in sorted(self.unknown_ids) if id_.hex() > (cursor or ""))
-        mine = [e for e in found if e is not None and e.company == company and e.status is Status.INDETERMINATE]
-        return Page(tuple(mine[:limit]), mine[limit - 1].hex if len(mine) >= limit else None)
+    def unknown(self, company: str | None, cursor: str | None, limit: int) -> Page:
+        behind = [id_ for id_ in sorted(self.unknown_ids) if id_.hex() > (cursor or "")]
+        looked = behind[: min(limit, MOST_LOOKED_AT)]
+        found = (self.effect(id_) for id_ in looked)
+        mine = (e for e in found if e is not None and company in (None, e.company) and e.status is Status.INDETERMINATE)
+        return Page(tuple(mine), looked[-1].hex() if len(looked) == min(limit, MOST_LOOKED_AT) else None)
+
+    def _needs_room(self) -> None:
+        if self.full:
+            raise LedgerUnavailable("no room", may_have_run=False)
 
     # what only a simulation can do
 
     def effect(self, effect_id: bytes) -> Effect | None:
-        found = self._get(("effect", effect_id), self.now_ms())
+        found = self._get(("effect", effect_id[:16]), self.now_ms())
         return None if found is None else found.value
 
     def effects(self) -> list[Effect]:
@@ -149,27 +169,34 @@ class SimLedger:
         effects: dict[bytes, Effect | None] = {}
         versions: dict[Name, bytes] = {}
         identical, highest = PrintSlot(), 0
+        looked_into: dict[bytes, codec.Stored] = {}
         for name in names:
             found = self._get(_key(where, name), now)
             versions[name] = b"" if found is None else found.version
             kind, rest = name
             if kind == "slot":
-                slots[rest] = CallSlot() if found is None else found.value
+                looked_into[rest] = codec.Stored(b"", 0, b"" if found is None else found.value)
             elif kind == "identical":
                 identical = PrintSlot() if found is None else found.value
             elif kind == "turn":
                 highest = 0 if found is None else found.value
             else:
                 effects[rest] = None if found is None else found.value
-        for slot in list(slots.values()):
-            for bound in slot.bindings[-_POINTERS:]:
-                if ("effect", bound.effect) not in versions:
-                    found = self._get(("effect", bound.effect), now)
-                    effects[bound.effect] = None if found is None else found.value
-                    versions["effect", bound.effect] = b"" if found is None else found.version
+        records = {effect_id[:16]: effect for effect_id, effect in effects.items()}
+        for pointer in (p for stored in looked_into.values() for p in codec.pointers_of(stored)):
+            if pointer not in records:
+                found = self._get(("effect", pointer), now)
+                records[pointer] = None if found is None else found.value
+                if found is not None:
+                    effects[found.value.effect_id] = found.value
+                    versions["effect", found.value.effect_id] = found.version
+        for digest, stored in looked_into.items():
+            slot = slots[digest] = codec.slot_of(stored, records)
+            for gone in (b.effect for b in slot.bindings if b.effect not in effects and b.effect[:16] in records):
+                effects[gone], versions["effect", gone] = None, b""
         return View(now, slots, identical, effects, highest, self._live(where.conversation, now), versions)
 
-    def _values(self, where: Where, writes: Writes, now: int) -> dict[Name, tuple[Any, float] | None]:
+    def _values(self, where: Where, view: View, writes: Writes, now: int) -> dict[Name, tuple[Any, float] | None]:
         """What each changed value becomes, and when it ends; None: nothing."""
         settled = now + writes.keep_ms if writes.keep_ms > 0 else None
         values: dict[Name, tuple[Any, float] | None] = {}
@@ -182,18 +209,20 @@ class SimLedger:
             elif _begins(effect):
                 ends = _ending(settled)
             else:
-                found = self._get(("effect", effect_id), now)
+                found = self._get(("effect", effect_id[:16]), now)
                 ends = _EVER if found is None else found.ends
             values["effect", effect_id] = (stamped(effect, now), ends)
+        records = {**view.effects, **writes.effects}
         for digest, slot in writes.slots.items():
             ends = _EVER if any(b.open for b in slot.bindings) else 0
-            values["slot", digest] = (slot, ends or _ending(settled)) if slot.bindings else None
+            payload = codec.slot_payload(slot, records)
+            values["slot", digest] = (payload, ends or _ending(settled)) if slot.bindings else None
         if writes.identical is not None:
             known = writes.identical.known
             ends = _EVER if any(k.status in UNENDING for k in known) else 0
-            stands = bool(known or writes.identical.taken)
-            value = (identical_stamped(writes.identical, now), ends or _ending(settled)) if stands else None
-            values["identical", where.fingerprint] = value
+            if not known and not writes.identical.taken:
+                ends = now + EMPTIED_MS
+            values["identical", where.fingerprint] = identical_stamped(writes.identical, now), ends or _ending(settled)
         if writes.attempt_seen is not None and where.turn is not None:
             values["turn", where.turn.encode()] = (writes.attempt_seen, _ending(settled))
         return values
@@ -243,7 +272,7 @@ def _read_by(where: Where) -> list[Name]:
 
 def _key(where: Where, name: Name) -> tuple[Any, ...]:
     kind, rest = name
-    return (kind, where.conversation, rest) if kind in ("identical", "turn") else name
+    return (kind, where.conversation, rest) if kind in ("identical", "turn") else (kind, rest[:16])
 
 
 def _begins(effect: Effect) -> bool:

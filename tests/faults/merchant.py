@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.faults.replies import BUSY, GONE, Meaning, Reply, Way, Work
@@ -19,6 +20,7 @@ class Order:
     tool_call_id: str | None
     tool: str
     sku: str
+    shop: str = ""
 
     @property
     def json(self) -> bytes:
@@ -36,18 +38,19 @@ class Books:
     honours_keys: frozenset[str]
     orders: list[Order] = field(default_factory=list)
     by_key: dict[str, list[Order]] = field(default_factory=dict)
-    voided: set[str] = field(default_factory=set)
+    voided: set[tuple[str, str]] = field(default_factory=set)
+    """Keys that a shop will refuse, should they arrive there."""
     kept: dict[str, tuple[Reply, Order | None]] = field(default_factory=dict)
     """Under keys that are honoured: the final answer, given again to whoever comes with the key again."""
     busy: set[str] = field(default_factory=set)
-    on_the_way: dict[str, int] = field(default_factory=dict)
-    """Requests that may yet become orders, by key."""
-    working: dict[str, int] = field(default_factory=dict)
+    on_the_way: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Requests that may yet become orders, by shop and key."""
+    working: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Those of them that have arrived."""
 
-    def begin(self, key: str, body: bytes, planned: Reply) -> Reply:
+    def begin(self, shop: str, key: str, body: bytes, planned: Reply) -> Reply:
         """What it is going to do with a request that arrived."""
-        if key in self.voided:
+        if (shop, key) in self.voided:
             return GONE
         if json.loads(body)["tool"] not in self.honours_keys:
             return planned
@@ -58,13 +61,13 @@ class Books:
         self.busy.add(key)
         return planned
 
-    def finish(self, key: str, body: bytes, reply: Reply) -> Order | None:
+    def finish(self, shop: str, key: str, body: bytes, reply: Reply) -> Order | None:
         """Do the work, if it is one that is done; the order that the reply speaks of."""
         said = json.loads(body)
         honoured = said["tool"] in self.honours_keys
         if reply is not BUSY:
             self.busy.discard(key)
-        if key in self.voided:
+        if (shop, key) in self.voided:
             return None
         if honoured and key in self.kept:
             return self.kept[key][1]
@@ -81,6 +84,7 @@ class Books:
             context["tool_call_id"],
             said["tool"],
             said["arguments"]["sku"],
+            shop,
         )
         self.orders.append(order)
         self.by_key.setdefault(key, []).append(order)
@@ -94,11 +98,12 @@ class Books:
 
     def pending(self, key: str) -> bool:
         """Whether a request that is still on its way may yet become an order."""
-        return self.on_the_way.get(key, 0) > 0 and key not in self.kept and key not in self.voided
+        ways = (way for way, number in self.on_the_way.items() if way[1] == key and number > 0)
+        return key not in self.kept and any(way not in self.voided for way in ways)
 
-    def void(self, key: str) -> None:
-        """Binding: the key will be refused, should it arrive later (5.4)."""
-        self.voided.add(key)
+    def void(self, shop: str, key: str) -> None:
+        """Binding: the shop will refuse the key, should it arrive later (5.4)."""
+        self.voided.add((shop, key))
 
 
 def body_of(reply: Reply, order: Order | None) -> bytes:

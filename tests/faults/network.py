@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.adapters.claim_wait import ClaimWait
 from gateway.core.conversation import Event, View, Where, Writes
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.outcome import Reason, Seen, SeenKind
 from gateway.core.ports import Line, LoggedEvent, MerchantRequest, Page, Swap
-from gateway.core.record import Effect
 from tests.faults.clock import wake
 from tests.faults.loop import NOBODY
 from tests.faults.merchant import Order, body_of
 from tests.faults.plan import Fault, On
 from tests.faults.replies import OK, REPLIES, UNAVAILABLE, Reply, Way, Work
-from tests.faults.shop import BY_NAME
+from tests.faults.shop import BY_NAME, STATUS
+from tests.faults.status import StatusWire
 
 if TYPE_CHECKING:
     from tests.faults.callers import Served
@@ -33,11 +34,13 @@ LATEST_START: Final = 0.75
 
 
 def kind_of(writes: Writes) -> On:
-    """What a swap is for."""
+    """What a swap is for; one of a slot alone takes a claim back (4.11)."""
     types = [event.type for event in writes.events]
     if "effect.executing" in types:
         return On.CLAIM
-    return On.END if types and types != ["effect.proposed", "effect.awaiting_approval"] else On.BIND
+    if not types:
+        return On.BIND if writes.slots or writes.effects or writes.attempt_seen else On.END
+    return On.END if types != ["effect.proposed", "effect.awaiting_approval"] else On.BIND
 
 
 class LedgerWire:
@@ -45,6 +48,7 @@ class LedgerWire:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._wait = ClaimWait(replicas=1, fsync=world.plan.seed % 2 == 1, timeout_s=0.1) if world.plan.waits else None
 
     async def read(self, where: Where) -> View:
         found: View = await self._ask(On.READ, lambda: self._world.ledger.read(where))
@@ -53,20 +57,17 @@ class LedgerWire:
     async def swap(self, where: Where, view: View, writes: Writes) -> Swap:
         kind = kind_of(writes)
         fault = self._world.meets(kind)
-        waits = kind is On.CLAIM and self._world.plan.waits
-        if fault is not None and fault.kind == "too few replicas" and not waits:
+        if fault is not None and fault.kind == "too few replicas" and self._wait is None:
             fault = None
-        ledger = self._world.ledger
         short = fault is not None and fault.kind == "too few replicas"
 
         def write() -> Swap:
-            swap = ledger.swap(where, view, writes)
-            if waits and swap.applied:
+            swap = self._world.ledger.swap(where, view, writes)
+            if self._wait is not None and swap.applied and writes.claims:
                 if not short:
-                    ledger.acknowledged()
-                elif self._world.counts_replicas:
-                    # The seam of 4.14: the adapter counts what WAIT returned before it lets anybody send.
-                    raise LedgerUnavailable("too few replicas have it", may_have_run=True)
+                    self._world.ledger.acknowledged()
+                # As the adapter does with what the server answers to WAIT or WAITAOF.
+                self._wait.check([1, int(not short)] if self._wait.fsync else int(not short))
             return swap
 
         done: Swap = await self._ask(kind, write, fault, writes)
@@ -85,11 +86,11 @@ class LedgerWire:
         )
         return found
 
-    async def due(self, limit: int) -> list[Effect]:
-        found: list[Effect] = await self._ask(On.READ, lambda: self._world.ledger.due(limit))
+    async def due(self, limit: int, cursor: str | None = None) -> Page:
+        found: Page = await self._ask(On.READ, lambda: self._world.ledger.due(limit, cursor))
         return found
 
-    async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
+    async def unknown(self, company: str | None, cursor: str | None, limit: int) -> Page:
         found: Page = await self._ask(On.READ, lambda: self._world.ledger.unknown(company, cursor, limit))
         return found
 
@@ -105,22 +106,25 @@ class LedgerWire:
         name = "" if fault is None else fault.kind
         there, back = world.distance(1), world.distance(2)
         if writes is not None and name == "out of memory at settle" and fault is not None:
-            world.full_until = loop.now + fault.amount
+            world.ledger.full = True
+            loop.call_later(fault.amount, world.ledger_has_room, context=NOBODY)
         if fault is not None:
             world.inject(fault, SERVED.get())
         heard = loop.create_future()
         if world.ledger_down or name.endswith("not sent"):
             loop.call_later(there, _fail, heard, False, context=NOBODY)
-        elif writes is not None and loop.now < world.full_until:
-            loop.call_later(there + back, _fail, heard, False, context=NOBODY)
         elif name == "claim delivered after its withdrawal" and fault is not None:
             loop.call_later(GIVEN_UP_S, _fail, heard, True, context=NOBODY)
             loop.call_later(GIVEN_UP_S + fault.amount, self._deliver_late, run, context=NOBODY)
         else:
-            loop.call_later(there, self._deliver, run, heard, back, fault, context=NOBODY)
+            loop.call_later(
+                there, self._deliver, run, heard, back, fault, writes if kind is On.END else None, context=NOBODY
+            )
         return await heard
 
-    def _deliver(self, run: Callable[[], Any], heard: Any, back: float, fault: Fault | None) -> None:
+    def _deliver(
+        self, run: Callable[[], Any], heard: Any, back: float, fault: Fault | None, ends: Writes | None = None
+    ) -> None:
         world, loop = self._world, self._world.loop
         if world.ledger_down:
             loop.call_later(back, _fail, heard, True, context=NOBODY)
@@ -128,6 +132,8 @@ class LedgerWire:
         try:
             answer = run()
         except LedgerUnavailable as unavailable:
+            if world.ledger.full and ends is not None:
+                world.watch.refused_for_room.update(id_.hex() for id_ in ends.effects)
             loop.call_later(back, _fail, heard, unavailable.may_have_run, context=NOBODY)
             return
         name = "" if fault is None else fault.kind
@@ -164,13 +170,18 @@ class MerchantWire:
     def __init__(self, world: World, process: Process) -> None:
         self._world = world
         self._process = process
+        self._status = StatusWire(world, process)
 
     async def send(self, request: MerchantRequest, *, deadline_s: float) -> Seen:
         world, loop = self._world, self._world.loop
+        if request.url.endswith(STATUS):
+            return await self._status.ask(request, deadline_s=deadline_s)
         key = dict(request.headers)["idempotency-key"]
         served = SERVED.get()
         fault = world.meets(On.SEND)
         reply = OK if fault is None else _declared(served, REPLIES[fault.what])
+        if fault is None and loop.now < world.silent_until:
+            reply = REPLIES["reset before the work"]
         if fault is not None:
             world.inject(fault, served)
         world.watch.sending(self._process, served, key)
@@ -191,9 +202,9 @@ class MerchantWire:
         late = reply.work is Work.LATE
         comes = reply.work is not Work.NOT
         books = world.books
-        books.on_the_way[key] = books.on_the_way.get(key, 0) + comes
+        books.on_the_way[request.url, key] += comes
         travel = world.distance(3) + (deadline_s + LATE_S * world.distance(4) * 100 if late else 0.0)
-        loop.call_later(travel, self._arrive, key, request.body, reply, heard, comes, context=NOBODY)
+        loop.call_later(travel, self._arrive, key, request, reply, heard, comes, context=NOBODY)
         if late and reply.way is Way.RESET:
             loop.call_later(0.02, _hear, heard, (reply, None), context=NOBODY)
         try:
@@ -204,18 +215,18 @@ class MerchantWire:
             return self._saw(served, key, Seen(SeenKind.TIMEOUT, Reason.TIMED_OUT, True), reply, None)
         return self._saw(served, key, _seen(*answer), *answer)
 
-    def _arrive(self, key: str, body: bytes, planned: Reply, heard: Any, comes: bool) -> None:
-        world = self._world
-        reply = world.books.begin(key, body, planned)
-        world.books.working[key] = world.books.working.get(key, 0) + 1
+    def _arrive(self, key: str, request: MerchantRequest, planned: Reply, heard: Any, comes: bool) -> None:
+        world, body = self._world, request.body
+        reply = world.books.begin(request.url, key, body, planned)
+        world.books.working[request.url, key] += 1
         work = world.distance(5) + (1.2 if reply.slow else 0.0)
-        world.loop.call_later(work, self._finish, key, body, reply, heard, comes, context=NOBODY)
+        world.loop.call_later(work, self._finish, request.url, key, body, reply, heard, comes, context=NOBODY)
 
-    def _finish(self, key: str, body: bytes, reply: Reply, heard: Any, comes: bool) -> None:
+    def _finish(self, shop: str, key: str, body: bytes, reply: Reply, heard: Any, comes: bool) -> None:
         world, before = self._world, len(self._world.books.orders)
-        order = world.books.finish(key, body, reply)
-        world.books.working[key] -= 1
-        world.books.on_the_way[key] -= comes
+        order = world.books.finish(shop, key, body, reply)
+        world.books.working[shop, key] -= 1
+        world.books.on_the_way[shop, key] -= comes
         done = f"books order O-{order.number}" if len(world.books.orders) > before and order else "books nothing"
         world.say("merchant", f"has {key[:8]}, {done}, answers: {reply.name}")
         if len(world.books.orders) > before and order is not None:

@@ -61,6 +61,7 @@ class On(StrEnum):
     BIND = "id bound"
     READ = "ledger read"
     SEND = "request sent to a merchant"
+    ASK = "question to a status endpoint"
     STEP = "step of a gateway"
     TIME = "moment"
 
@@ -86,7 +87,8 @@ class Fault:
 
 @dataclass(frozen=True)
 class Plan:
-    """One history. `waits`: claims wait for replicas, and count them (4.14)."""
+    """One history. `waits`: claims wait for replicas, and count them (4.14); `status`: tools have a status
+    endpoint, and merchants are asked (5.4)."""
 
     seed: int
     theme: str
@@ -94,9 +96,11 @@ class Plan:
     gateways: int
     asks: tuple[Ask, ...]
     faults: tuple[Fault, ...]
+    status: bool = False
 
     def lines(self) -> list[str]:
         durability = "claims wait for replicas" if self.waits else "nobody waits for replicas"
+        durability += ", tools have a status endpoint" if self.status else ""
         return [
             f"seed {self.seed} ({self.theme}), {self.gateways} gateways, {durability}",
             *(

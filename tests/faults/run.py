@@ -9,19 +9,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.core.errors import LedgerUnavailable
+from gateway.service.asking import Asking
 from tests.faults.callers import Served, caller
 from tests.faults.clock import Chance, LedgerClock, Tokens, pause
-from tests.faults.gateways import Process
+from tests.faults.gateways import PACE, Process
 from tests.faults.invariants import Watch
 from tests.faults.ledger import SimLedger
 from tests.faults.loop import NOBODY, Loop, TooLong, running
 from tests.faults.merchant import Books
 from tests.faults.plan import Fault, On, Plan
 from tests.faults.resolvers import resolver
-from tests.faults.shop import HONOURS_KEYS, LEASE_MS, RETENTION_S
+from tests.faults.shop import HONOURS_KEYS, LEASE_MS, RETENTION_S, Shelf
 
 SWEEP_S = 2.0
+ASKED_S = (1.3, 4.0, 15.0)
+"""When merchants are asked about what became unknown, each gateway by itself."""
 HOURS_S = 4 * 3_600.0
+PASSES = 6
+"""Of asking merchants at the end, over pages that are small."""
 
 
 @dataclass
@@ -48,10 +53,11 @@ class World:
         self.faults: Counter[str] = Counter()
         self.touched: set[tuple[str, str, str] | None] = set()
         """Groups of calls that a fault has met; None: all of them."""
-        self.counts_replicas = True
         self.begins_in_time = True
         self.outages = 0
-        self.full_until = 0.0
+        self.silent_until = 0.0
+        """Until then merchants break every connection before they have done anything."""
+        self.shelf = Shelf(status=plan.status)
         self.served: list[Served] = []
         self.tokens = Tokens()
         self.books = Books(HONOURS_KEYS)
@@ -129,6 +135,8 @@ class World:
             "ledger failover": self._fail_over,
             "gateway clock jumps": self._gateway_jumps,
             "ledger clock jumps": self._ledger_jumps,
+            "merchant away": self._merchant_leaves,
+            "tools registered elsewhere": self._move,
         }
         if fault.kind in acts:
             self.inject(fault, None)
@@ -149,6 +157,15 @@ class World:
         kinds = [event.type for writes in lost for event in writes.events]
         self.say("ledger", f"fails over and has lost: {', '.join(kinds) or f'{len(lost)} writes'}")
 
+    def ledger_has_room(self) -> None:
+        self.ledger.full = False
+
+    def _merchant_leaves(self, fault: Fault) -> None:
+        self.silent_until = self.loop.now + fault.amount
+
+    def _move(self, fault: Fault) -> None:
+        self.shelf.moved = True
+
     def _gateway_jumps(self, fault: Fault) -> None:
         self.processes[fault.gateway % self.plan.gateways].clock.skew_ms += int(fault.amount)
 
@@ -162,6 +179,15 @@ class World:
         if any(event.type == "effect.executing" for event in writes.events):
             lapse = LEASE_MS / 1000 + self._chance.between(0, SWEEP_S, 8, len(self.ledger.journal))
             self.loop.call_later(lapse, self._sweep, 0, context=NOBODY)
+        if self.plan.status and any(event.type == "effect.indeterminate" for event in writes.events):
+            for after in ASKED_S:
+                self.loop.call_later(after, self._ask_merchants, context=NOBODY)
+
+    def _ask_merchants(self) -> None:
+        """The next pass of every gateway; its pauses are left out."""
+        for process in self.processes:
+            if process.alive:
+                process.spawn(_once(process.asking))
 
     def _sweep(self, tries: int) -> None:
         """The sweeper's next pass over what then is due; its pauses are left out, since nothing happens in them."""
@@ -174,7 +200,7 @@ class World:
                 if tries < 5:
                     self.loop.call_later(SWEEP_S, self._sweep, tries + 1, context=NOBODY)
 
-        if self.ledger.due(1):
+        if self.ledger.due(1).effects:
             process.spawn(once())
 
     # from start to end
@@ -202,13 +228,25 @@ class World:
         self.say("world", "every fault is over; four hours pass; the sweeper comes by")
         self._at_step.clear()
         self._waiting.clear()
-        self.full_until = self._down_until = 0.0
+        self.silent_until = self._down_until = 0.0
+        self.ledger_has_room()
 
         async def sweep() -> None:
             await pause(self.loop, HOURS_S)
-            await self.living().sweep.once()
+            process = self.living()
+            await process.sweep.once()
+            for _ in range(PASSES if self.plan.status else 0):
+                await process.asking.once()
+                await pause(self.loop, 2 * PACE.longest_s)
 
         self.living().spawn(sweep())
+
+
+async def _once(asking: Asking) -> None:
+    try:
+        await asking.once()
+    except LedgerUnavailable:
+        return  # the next pass is its remedy
 
 
 def run(plan: Plan, *, telling: bool = False, change: Callable[[World], object] | None = None) -> Result:

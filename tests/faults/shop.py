@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gateway.core.model import Company, SigningSecret, Tool
@@ -19,8 +20,14 @@ WINDOW_S: Final = 60.0
 RETENTION_S: Final = 86_400.0
 
 
+SHOP: Final = f"https://{COMPANY}.example/tools"
+ELSEWHERE: Final = f"https://{COMPANY}.example/new-shop"
+"""Another shop of the company's, which knows nothing of the first one's calls."""
+STATUS: Final = "/status"
+
+
 def _tool(name: str, **fields: Any) -> Tool:
-    return Tool(COMPANY, name, 1, f"https://{COMPANY}.example/tools", classify(name), timeout_s=TIMEOUT_S, **fields)
+    return Tool(COMPANY, name, 1, SHOP, classify(name), timeout_s=TIMEOUT_S, **fields)
 
 
 TOOLS: Final = (
@@ -43,7 +50,12 @@ _SECRETS: Final = [SigningSecret("s1", "whsec_" + "c2VjcmV0" * 4)]
 
 
 class Shelf:
-    """A registry that holds one company."""
+    """A registry that holds one company; `status`: whether its tools have a status endpoint (5.4)."""
+
+    def __init__(self, *, status: bool) -> None:
+        self._status = status
+        self.moved = False
+        """Whether every tool has been registered anew, at another shop."""
 
     async def refresh(self) -> None:
         return None
@@ -52,7 +64,12 @@ class Shelf:
         return _COMPANY
 
     def tool(self, company: str, name: str) -> Tool | None:
-        return BY_NAME.get(name)
+        tool, shop = BY_NAME.get(name), ELSEWHERE if self.moved else SHOP
+        if tool is None or not (self.moved or self._status):
+            return tool
+        return replace(
+            tool, version=1 + self.moved, endpoint=shop, status_endpoint=shop + STATUS if self._status else None
+        )
 
     def secrets(self, company: str) -> list[SigningSecret]:
         return _SECRETS

@@ -34,6 +34,8 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         yield replace(plan, faults=plan.faults[:at] + plan.faults[at + 1 :])
     if plan.gateways > 2 and all(ask.gateway < 2 for ask in plan.asks):
         yield replace(plan, gateways=2)
+    if plan.status:
+        yield replace(plan, status=False)
     if plan.waits:
         yield replace(plan, waits=False)
     for at, ask in enumerate(plan.asks):

@@ -10,7 +10,9 @@ from typing import Final
 
 from tests.faults.plan import Ask, Fault, How, On, Plan
 from tests.faults.replies import FAULTS as REPLIED
+from tests.faults.replies import REPLIES, Meaning
 from tests.faults.shop import AT_MOST_ONCE, DECLARES_UNAVAILABLE, RETRIES, TOOLS
+from tests.faults.status import FAULTS as STATUS_FAULTS
 from tests.faults.wishes import anew, carts, once, reissued, rerun, twins, wishes
 
 HOUR_MS: Final = 3_600_000
@@ -21,7 +23,8 @@ def plan_of(seed: int) -> Plan:
     """The history of a seed."""
     rng = random.Random(seed)
     theme = rng.choices(list(THEMES), [weight for weight, _ in THEMES.values()])[0]
-    return THEMES[theme][1](rng, Plan(seed, theme, rng.random() < 0.5, rng.choice((2, 2, 3)), (), ()))
+    plan = Plan(seed, theme, rng.random() < 0.5, rng.choice((2, 2, 3)), (), (), rng.random() < 0.25)
+    return THEMES[theme][1](rng, plan)
 
 
 # --- what befalls them -----------------------------------------------------------------------------------------
@@ -54,9 +57,10 @@ FAULTS: Final[dict[str, tuple[On, float, tuple[float, ...], tuple[str, ...]]]] =
     "ledger failover": (On.TIME, 4, (1.0, 2.0, 4.0, 9.0), ("",)),
     "gateway clock jumps": (On.TIME, 4, (HOUR_MS, -HOUR_MS), ("",)),
     "ledger clock jumps": (On.TIME, 5, (HOUR_MS, -HOUR_MS), ("",)),
-    "merchant asked about unknown outcomes": (On.TIME, 14, (0.0, 0.5, 4.0), ("",)),
-    "status endpoint lies": (On.TIME, 14, (0.0, 3.0), ("says void", "says committed")),
-    "operator resolves": (On.TIME, 14, (0.0,), ("absent", "absent", "failed", "succeeded")),
+    "merchant away": (On.TIME, 4, (0.5, 3.0, 9.0), ("",)),
+    "tools registered elsewhere": (On.TIME, 6, *_NOTHING),
+    **{kind: (On.ASK, 3, (0.0,), whats) for kind, whats in STATUS_FAULTS.items()},
+    "operator resolves": (On.TIME, 14, (0.0, 0.0, 1.0), ("absent", "absent", "failed", "succeeded")),
     **{kind: (On.SEND, 4, (0.0,), whats) for kind, whats in REPLIED.items()},
 }
 """Kind -> what it waits for, how early it may come, amounts, and what it may be."""
@@ -84,8 +88,6 @@ def _answers(rng: random.Random, plan: Plan) -> Plan:
     first = Ask(0.1, 0, "c1", "call_0a", tool, "S0", "t0", 1, 1, "wish 0")
     kinds = rng.choices(list(REPLIED), k=rng.choice((1, 1, 2)))
     faults = [replace(_fault(rng, kind, plan.gateways), at=float(n)) for n, kind in enumerate(kinds, 1)]
-    if rng.random() < 0.3:
-        faults.append(_fault(rng, "merchant asked about unknown outcomes", plan.gateways))
     asks = [replace(ask, gateway=ask.gateway % plan.gateways) for ask in story(rng, first)]
     if tool in {t.name for t in DECLARES_UNAVAILABLE} and rng.random() < 0.6:
         faults[0] = replace(
@@ -158,6 +160,33 @@ def _second_thoughts(rng: random.Random, plan: Plan) -> Plan:
     return replace(plan, asks=(first, later), faults=tuple(faults))
 
 
+def _asked(rng: random.Random, plan: Plan) -> Plan:
+    """What is unknown is asked about, by merchants of all kinds, while others retry, resolve and register anew."""
+    tool = rng.choice(TOOLS).name
+    first = Ask(0.1, 0, "c1", "call_0a", tool, "S0", "t0", 1, 1, "wish 0")
+    lost = [kind for kind, whats in REPLIED.items() if any(REPLIES[what].meaning is Meaning.UNKNOWN for what in whats)]
+    faults = [replace(_fault(rng, rng.choice(lost), 1), at=float(n)) for n in range(1, rng.choice((2, 2, 3, 8)))]
+    if rng.random() < 0.7:
+        faults.append(replace(_fault(rng, rng.choice(list(STATUS_FAULTS)), 1), at=1.0))
+    if rng.random() < 0.2:
+        faults.append(_fault(rng, "tools registered elsewhere", 1))
+    if rng.random() < 0.2:
+        faults.append(_fault(rng, "operator resolves", 1))
+    faults += _faults(rng, plan.gateways, 2)
+    asks = rng.choice((once, anew, anew, reissued, rerun, twins))(rng, first)
+    asks = [replace(ask, gateway=ask.gateway % plan.gateways) for ask in asks]
+    return replace(plan, asks=tuple(asks), faults=tuple(faults), status=True)
+
+
+def _stubborn(rng: random.Random, plan: Plan) -> Plan:
+    """One call that stays unknown, however often it is sent again."""
+    first = Ask(0.1, 0, "c1", "call_0a", rng.choice(RETRIES).name, "S0", "t0", 1, 1, "wish 0", tries=1)
+    times = rng.randint(64, 70)
+    asks = [replace(first, at=0.1 + 2.2 * n, gateway=n % plan.gateways, how=How.AGAIN) for n in range(1, times)]
+    away = Fault("merchant away", On.TIME, 0.0, 0, 2.2 * times)
+    return replace(plan, asks=(first, *asks), faults=(away, *_faults(rng, plan.gateways, 1)), status=False)
+
+
 def _days(rng: random.Random, plan: Plan) -> Plan:
     """What a hold repeats ends with the retention time, while the hold stands."""
     first = Ask(0.1, 0, "c1", "call_0a", "place_order", "S0", "t0", 1, 1, "wish 0")
@@ -177,4 +206,6 @@ THEMES: Final[dict[str, tuple[float, Callable[[random.Random, Plan], Plan]]]] = 
     "settled twice": (3, _settled_twice),
     "second thoughts": (4, _second_thoughts),
     "days": (2, _days),
+    "asked": (16, _asked),
+    "stubborn": (0.3, _stubborn),
 }
