@@ -13,7 +13,7 @@ import msgspec
 from gateway.adapters.claim_wait import ClaimWait
 from gateway.adapters.filesystems import network_filesystem
 from gateway.adapters.local_redis import LocalRedis
-from gateway.adapters.redis_clients import close_client, open_client, open_cluster
+from gateway.adapters.redis_clients import close_client, connector, open_client
 from gateway.adapters.redis_cluster import ClusterCommands
 from gateway.adapters.redis_commands import Commands, SendsCommands
 from gateway.adapters.redis_facts import read_facts
@@ -48,9 +48,7 @@ async def open_commands(
     }
     commands: SendsCommands
     if url.kind == "cluster":
-        cluster = open_cluster(url, **times)
-        stack.push_async_callback(cluster.aclose)
-        commands = ClusterCommands(cluster, connections=settings.ledger.connections, **times)
+        commands = ClusterCommands(connector(url, **times), url.nodes, connections=settings.ledger.connections, **times)
     else:
         client = open_client(url, **times)
         stack.push_async_callback(close_client, client)

@@ -45,7 +45,8 @@ class Request:
             if error is None:
                 self.future.set_result(reply)
             else:
-                self.future.set_exception(meaning_of(error))
+                behind = self.count > 1 and first_error(reply[:1]) is None
+                self.future.set_exception(meaning_of(error, behind=behind))
         return error
 
 

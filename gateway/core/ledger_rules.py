@@ -53,10 +53,10 @@ RULES: Final = (
     ),
     Rule("scripts", "scripts", OK, lambda at: bool(at.facts.scripts), "scripts run"),
     Rule(
-        *("cluster", "cluster-mode", WARNING, lambda at: bool(at.facts.cluster)),
+        *("cluster", "cluster-mode", WARNING, lambda at: bool(at.facts.cluster) and at.facts.kind != "cluster"),
         "this is a node of a cluster, and the gateway speaks to this node only",
         "calls whose slots lie on other nodes are answered 503 ledger_unavailable",
-        "name a Redis that is not in cluster mode",
+        "name it as a cluster: redis+cluster://",
     ),
     Rule(
         *("hidden", "hidden", NOTE, lambda at: bool(at.facts.hidden)),
