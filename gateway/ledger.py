@@ -17,6 +17,7 @@ from gateway.adapters.redis_clients import close_client, connector, open_client
 from gateway.adapters.redis_cluster import ClusterCommands
 from gateway.adapters.redis_commands import Commands, SendsCommands
 from gateway.adapters.redis_facts import read_facts
+from gateway.adapters.redis_sentinels import follow
 from gateway.adapters.redis_urls import LedgerUrl, parse_ledger_url
 from gateway.adapters.system import SystemClock
 from gateway.core.errors import ConfigError
@@ -53,8 +54,15 @@ async def open_commands(
         client = open_client(url, **times)
         stack.push_async_callback(close_client, client)
         commands = Commands(client, connections=settings.ledger.connections, **times)
+        if url.kind == "sentinel":
+            stack.push_async_callback(_stop, asyncio.create_task(follow(client, commands)))
     stack.push_async_callback(commands.close)
     return commands
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def examine_ledger(settings: Settings, commands: SendsCommands) -> list[Finding]:

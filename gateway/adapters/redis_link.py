@@ -76,6 +76,17 @@ class RedisLink(asyncio.Protocol):
     def idle(self) -> bool:
         return not self._under_way
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Of the server, as it was connected to; empty for a socket file."""
+        return getattr(self._driver, "host", ""), int(getattr(self._driver, "port", 0))
+
+    def retire(self) -> None:
+        """Write nothing more on this connection; hang up once what was written is answered."""
+        self._retired = True
+        if self._transport is not None and not self._under_way:
+            self._end(None)
+
     async def connect(self) -> None:
         """Raises RedisError or OSError, also where the server speaks unasked."""
         while self._transport is not None:  # retired: what it still owes comes first, or its time-out
@@ -144,10 +155,9 @@ class RedisLink(asyncio.Protocol):
 
     async def close(self) -> None:
         """Let what was written be answered, for as long as the time-out allows, then hang up."""
-        self._retired = True
-        if self._transport is not None:
-            if not self._under_way:
-                self._end(None)
+        was_connected = self._transport is not None
+        self.retire()
+        if was_connected:
             await self._ending()
 
     async def _ending(self) -> None:
@@ -203,6 +213,11 @@ class MemoryLink:
     @property
     def idle(self) -> bool:
         return not self._running
+
+    address = ("", 0)
+
+    def retire(self) -> None:
+        """There is one fake server, and no other to go to."""
 
     async def connect(self) -> None:
         """Raises RedisError where the fake server is told to be down."""

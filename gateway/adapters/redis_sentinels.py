@@ -3,47 +3,92 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
 from redis import exceptions as rx
+from redis.asyncio import Redis
 from redis.asyncio.sentinel import (
     MasterNotFoundError,
     Sentinel,
+    SentinelConnectionPool,
     SentinelManagedConnection,
     SentinelManagedSSLConnection,
 )
 
+from gateway.adapters.redis_commands import Commands
+
 Address = tuple[str, int]
+
+PERIOD_S: Final = 0.5
+"""How often sentinels are asked whether the primary is still the same."""
+_OTHERS_S: Final = 0.1
+"""How long an answer waits for those of the other sentinels, one of which may know better."""
 
 
 class Sentinels(Sentinel):
-    """Asks all sentinels at once and takes the first that names a primary.
+    """Asks all sentinels at once and believes the one that knows of the latest failover.
 
-    redis-py asks one after the other, so that one whose host is gone takes up all the time there is to connect.
+    redis-py asks one after the other and believes the first: one whose host is gone takes up all the time there is to
+    connect, and one that was cut off names a primary that has been replaced.
     """
 
     async def discover_master(self, service_name: str) -> Address:
-        """Raises MasterNotFoundError, or AuthenticationError and the like where one of them says so."""
-        asked = [asyncio.ensure_future(self._primary(sentinel, service_name)) for sentinel in self.sentinels]
-        refused: Exception | None = None
+        """Raises MasterNotFoundError, with what one of them said as its cause."""
+        asked = {asyncio.ensure_future(self._primary(sentinel, service_name)) for sentinel in self.sentinels}
+        known: list[tuple[int, Address]] = []
+        refused: BaseException | None = None
+        pending = asked
         try:
-            for answer in asyncio.as_completed(asked):
-                try:
-                    if (found := await answer) is not None:
-                        return found
-                except (rx.RedisError, OSError) as error:
-                    refused = error
-            raise MasterNotFoundError(f"no sentinel knows a primary of that name ({_said(refused)})") from refused
+            while pending:
+                done, pending = await asyncio.wait(
+                    pending, timeout=_OTHERS_S if known else None, return_when=asyncio.FIRST_COMPLETED
+                )
+                if not done:
+                    break
+                for each in done:
+                    if (error := each.exception()) is not None:
+                        refused = error
+                    elif (answer := each.result()) is not None:
+                        known.append(answer)
         finally:
             for each in asked:
                 each.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
+        if not known:
+            raise MasterNotFoundError(f"no sentinel names a primary for {service_name}") from refused
+        return max(known)[1]
 
-    async def _primary(self, sentinel: Any, service_name: str) -> Address | None:
+    async def _primary(self, sentinel: Any, service_name: str) -> tuple[int, Address] | None:
+        """The number of its latest failover, and whom it names since; None where it names nobody who is up."""
         state = (await sentinel.sentinel_masters()).get(service_name)
-        if state is None or not self.check_master_state(state, service_name):
+        named = None if state is None else await sentinel.sentinel_get_master_addr_by_name(service_name)
+        if state is None or named is None:
             return None
-        return state["ip"], state["port"]
+        address = (_text(named[0]), int(named[1]))
+        if address != (state["ip"], state["port"]):
+            return int(state["config-epoch"]) + 1, address  # chosen, and about to be announced
+        return (int(state["config-epoch"]), address) if self.check_master_state(state, service_name) else None
+
+
+async def follow(
+    client: Redis, commands: Commands, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+) -> None:
+    """Leave a primary as soon as sentinels name another one; for ever.
+
+    One that was replaced by hand, or came back to life, takes writes for seconds before it is told that it is a replica
+    now, and then forgets them.
+    """
+    pool = client.connection_pool
+    assert isinstance(pool, SentinelConnectionPool)
+    while True:
+        await sleep(PERIOD_S)
+        try:
+            async with asyncio.timeout(PERIOD_S):
+                address = await pool.sentinel_manager.discover_master(pool.service_name)
+        except (rx.RedisError, OSError):
+            continue  # nobody says: what is there is as good as anything
+        commands.leave_all_but(address)
 
 
 class _AsksItsRole:
@@ -70,5 +115,5 @@ class SecuredPrimaryConnection(_AsksItsRole, SentinelManagedSSLConnection):
     pass
 
 
-def _said(refused: Exception | None) -> str:
-    return "all that answered were asked" if refused is None else type(refused).__name__
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
@@ -22,6 +23,7 @@ from gateway.adapters.redis_clients import close_client, connector, open_client
 from gateway.adapters.redis_cluster import ClusterCommands
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
+from gateway.adapters.redis_sentinels import follow
 from gateway.adapters.redis_urls import parse_ledger_url
 
 
@@ -70,7 +72,7 @@ def watched(program: str, tmp_path: Path) -> Iterator[Watched]:
 
 @pytest.fixture
 async def reach() -> AsyncIterator[Callable[..., ClusterCommands | Commands]]:
-    """A front to what a URL names; closed at the end of the test."""
+    """A front to what a URL of a cluster or of sentinels names; closed at the end of the test."""
     async with AsyncExitStack() as stack:
 
         def front(text: str, **options: float) -> ClusterCommands | Commands:
@@ -82,6 +84,9 @@ async def reach() -> AsyncIterator[Callable[..., ClusterCommands | Commands]]:
                 client = open_client(url)
                 stack.push_async_callback(close_client, client)
                 made = Commands(client, **options)  # type: ignore[arg-type]
+                following = asyncio.create_task(follow(client, made))
+                stack.push_async_callback(asyncio.wait, [following])
+                stack.callback(following.cancel)
             stack.push_async_callback(made.close)
             return made
 

@@ -37,6 +37,7 @@ async def test_p4_15_calls_of_all_conversations_are_claimed_settled_and_replayed
     desk, conversations = desk_at(three.url), [f"all-{number}" for number in range(24)]
     await asyncio.gather(*(desk.order(each, call) for each in conversations for call in ("a", "b", "a")))
     await desk.check()
+    assert not desk.forgotten
     assert desk.refused == []
     assert {three.owner(slot_of(each)) for each in conversations} == set(three.servers)
 
@@ -80,6 +81,7 @@ async def test_p4_15_one_server_of_the_cluster_is_enough_to_find_the_others(thre
     desk = desk_at(url)
     await asyncio.gather(*(desk.order(f"one-{number}", "a") for number in range(8)))
     await desk.check()
+    assert not desk.forgotten
 
 
 async def test_p4_11_a_cluster_that_cannot_be_reached_is_an_unavailable_ledger(desk_at: DeskAt) -> None:
@@ -109,6 +111,7 @@ async def test_p4_15_calls_in_a_slot_that_moves_key_by_key_are_refused_or_right(
             three.move_keys(source, target, *left)
         three.end_move(slot, source, target)
     await desk.check()
+    assert not desk.forgotten
     assert three.owner(slot, target) is target
 
 
@@ -154,6 +157,7 @@ async def test_p4_15_a_record_that_is_on_its_way_is_never_read_as_absent(
     found = await desk.ledger.read(following)
     assert set(found.effects) == {running.effect.effect_id}
     await desk.check()
+    assert not desk.forgotten
 
 
 async def test_p4_15_commands_with_one_key_follow_it_while_its_slot_moves(three: Cluster, reach: Reach) -> None:
