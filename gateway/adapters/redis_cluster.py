@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from redis.asyncio.connection import AbstractConnection
@@ -190,9 +190,8 @@ class ClusterCommands:
             said = "no server of the cluster says who has which slots"
             try:
                 async with asyncio.timeout(self._patience_s):
-                    candidates = self._candidates(first)
-                    for start in range(0, len(candidates), _ASKED_AT_ONCE):
-                        owners = await self._first_answer(candidates[start : start + _ASKED_AT_ONCE])
+                    for names in (first, *self._groups()):
+                        owners = await self._first_answer(names) if names else {}
                         if owners:
                             self._take(owners)
                             return None
@@ -202,12 +201,13 @@ class ClusterCommands:
         finally:
             self._looking = None
 
-    def _candidates(self, first: Iterable[str]) -> list[str]:
+    def _groups(self) -> list[list[str]]:
         """Whom to ask. Not the same ones first each time: one that was cut off answers with what it knew then."""
         known = list(dict.fromkeys((*self._owners.values(), *self._servers)))
         self._turn += 1
         turn = self._turn % len(known)
-        return list(dict.fromkeys((*first, *known[turn:], *known[:turn])))
+        known = known[turn:] + known[:turn]
+        return [known[start : start + _ASKED_AT_ONCE] for start in range(0, len(known), _ASKED_AT_ONCE)]
 
     async def _first_answer(self, names: Sequence[str]) -> dict[int, str]:
         asked = [asyncio.ensure_future(self._asked(name)) for name in names]

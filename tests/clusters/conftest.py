@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
@@ -102,3 +102,15 @@ def desk_at(reach: Callable[..., ClusterCommands | Commands]) -> Callable[..., D
         return Desk(RedisLedger(reach(url), wait=wait))
 
     return made
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], bool]], Awaitable[None]]:
+    """Waits until a condition holds, or fails after ten seconds."""
+
+    async def wait(condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():  # noqa: ASYNC110 (it may be about another process)
+                await asyncio.sleep(0.01)
+
+    return wait
