@@ -523,11 +523,11 @@ async def test_a_ledger_that_can_write_is_ready(bench):
 async def test_k4_09_a_forgotten_script_is_sent_again_and_nothing_is_skipped(bench):
     """4.15"""
     await bench.run("call_1")
-    await bench.wire.do("SCRIPT", "FLUSH")
+    await bench.forget_scripts()
     assert isinstance(await bench.claim("call_1"), d.Replay)
-    await bench.wire.do("SCRIPT", "FLUSH")
+    await bench.forget_scripts()
     assert isinstance(await bench.claim("call_2", {"sku": "B"}), d.Granted)
-    await bench.wire.do("SCRIPT", "FLUSH")
+    await bench.forget_scripts()
     assert (await bench.ledger.due(9)).effects == ()
 
 
@@ -689,7 +689,7 @@ async def test_k4_18_what_a_caller_says_does_not_steer_a_key(bench, named):
     place = {"conversation": named, "turn": named, "attempt": 2, "tool": named}
     lost = await bench.lost(named, {named: named}, **place)
     running = await bench.claim(named + "2", {"other": named}, **place)
-    keys = await bench.wire.do("KEYS", "*")
+    keys = await bench.keys()
     assert {chr(key[8]) for key in keys} == set("eiptlvDU")
     assert len({key_slot(key) for key in keys}) == 1
     assert all(key.startswith(b"{og.") and key[7:8] == b"}" for key in keys)

@@ -17,6 +17,7 @@ class Network:
 
     def __init__(self, wire):
         self._wire = wire
+        self.one_server = wire.one_server
         self.fault = ""
         self.looks = 0
         self.under_way = []
