@@ -1,6 +1,6 @@
 # Everything runs in .venv, which .ci/setup.sh makes and keeps in step with tests/requirements.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-full check lint bench replay accuracy lock clean
+.PHONY: help setup demo serve test test-full check lint bench replay chaos accuracy lock clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2
@@ -38,6 +38,9 @@ bench: setup ## Measure the gateway on this machine
 replay: setup ## Replay recorded calls: make replay DATA=calls.jsonl
 	@test -n "$(DATA)" || { echo "which calls? make replay DATA=calls.jsonl" >&2; exit 2; }
 	@$(BIN)/python -m benchmarks.replay "$(DATA)"
+
+chaos: setup ## Kill, stop and cut off real processes, and look what is true after: make chaos ARGS="--seed 7 --seconds 30"
+	@$(BIN)/python -m benchmarks.chaos $(ARGS)
 
 accuracy: setup ## How often names are judged rightly: make accuracy DATA=names.csv
 	@test -n "$(DATA)" || { echo "which names? make accuracy DATA=names.csv (columns: name, effect, repo)" >&2; exit 2; }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shutil
 import signal
 import socket
@@ -21,6 +22,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 DEV_KEY: Final = "dev"
 _LOOK_EVERY_S: Final = 0.02
 _LAST_LINES: Final = 15
+_PORTS: Final = (10_240, 32_768)
+_PORT_TRIES: Final = 100
 
 
 class StartFailed(Exception):
@@ -33,10 +36,13 @@ def redis_program() -> str | None:
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+    """A loopback port nobody listens on right now, below those that the system gives to outgoing connections: one to a
+    server that was killed could otherwise be given the server's own port, and talk to itself."""
+    for _ in range(_PORT_TRIES):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((LOOPBACK, random.SystemRandom().randrange(*_PORTS)))
+            return int(probe.getsockname()[1])
+    raise StartFailed("there is no free port on loopback")
 
 
 class Server:
@@ -106,6 +112,12 @@ class Server:
         """End it in the middle of whatever it does (SIGKILL)."""
         return await self._end(signal.SIGKILL, 5.0)
 
+    def signal(self, sign: signal.Signals) -> None:
+        """Send it a signal, such as SIGSTOP; one that has ended hears nothing."""
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(sign)
+
     async def __aenter__(self) -> Self:
         await self.start()
         return self
@@ -174,7 +186,15 @@ class RedisServer(Server):
 class Gateway(Server):
     """`oncegate serve --dev` on a loopback port, one worker; its key is `dev`."""
 
-    def __init__(self, folder: Path, ledger_url: str, *, cpus: frozenset[int] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        ledger_url: str,
+        *,
+        cpus: frozenset[int] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """`env`: settings, such as ONCEGATE_CALLS_LEASE_MARGIN_S."""
         folder.mkdir(parents=True, exist_ok=True)
         port = free_port()
         self.url = f"http://{LOOPBACK}:{port}"
@@ -182,7 +202,7 @@ class Gateway(Server):
             *(str(Path(sys.executable).with_name("oncegate")), "serve", "--dev"),
             *("--ledger", ledger_url, "--host", LOOPBACK, "--port", str(port)),
         ]
-        super().__init__("oncegate serve", command, log=folder / "gateway.log", port=port, cpus=cpus)
+        super().__init__("oncegate serve", command, log=folder / "gateway.log", port=port, cpus=cpus, env=env)
 
     async def ready(self) -> bool:
         reply = await _exchange(self.port, b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")

@@ -54,6 +54,7 @@ class ClusterCommands:
     """
 
     one_server = False
+    unpacks = True
 
     def __init__(
         self,

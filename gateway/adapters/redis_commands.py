@@ -46,6 +46,11 @@ class SendsCommands(Protocol):
         """Whether all keys are at one server, so that one script may look into any of them."""
         ...
 
+    @property
+    def unpacks(self) -> bool:
+        """Whether scripts there can unpack MessagePack: every Redis and Valkey, but not fakeredis."""
+        ...
+
     async def do(self, *args: Argument) -> Any: ...
     async def do_together(self, *commands: tuple[Argument, ...]) -> list[Any]: ...
     async def close(self) -> None: ...
@@ -78,6 +83,7 @@ class Commands:
         self._server = server  # what makes connections through sentinels holds on to its pool weakly
         self._lanes = [_Lane(connect, connect_timeout_s, command_timeout_s) for _ in range(connections)]
         self._first = self._lanes[0]
+        self.unpacks = self._first.unpacks
 
     async def do(self, *args: Argument) -> Any:
         """Send one command and return its reply, as bytes, integers, lists or None (a nil reply).
@@ -114,6 +120,7 @@ class _Lane:
 
     def __init__(self, connect: Connect, connect_timeout_s: float, command_timeout_s: float) -> None:
         self._link = _link(connect(), self._flush, command_timeout_s)
+        self.unpacks = isinstance(self._link, RedisLink)
         self._connect_timeout_s = connect_timeout_s
         self._command_timeout_s = command_timeout_s
         self._waiting: deque[Request] = deque()

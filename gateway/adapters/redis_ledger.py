@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import msgpack
+
 from gateway.adapters import ledger_codec as codec
 from gateway.adapters.claim_wait import ClaimWait, replies
 from gateway.adapters.ledger_keys import BUCKETS, FENCE, Bucket
-from gateway.adapters.redis_commands import Argument, LedgerUnreachable, SendsCommands
+from gateway.adapters.redis_commands import SendsCommands
+from gateway.adapters.redis_errors import served
+from gateway.adapters.redis_listings import Listings
 from gateway.adapters.redis_scripts import Script
 from gateway.core.conversation import CallSlot, Event, View, Where, Writes
-from gateway.core.errors import LedgerUnavailable
 from gateway.core.granting import MAX_LIVE
 from gateway.core.ports import Line, LoggedEvent, Page, Swap
 from gateway.core.record import UNENDING, Effect, Status
 
-_log = logging.getLogger("oncegate.ledger")
-
 Name = tuple[str, bytes]
+# Not msgspec: what Redis unpacks with is older than MessagePack's type for bytes.
+_pack: Final = msgpack.Packer(use_bin_type=False).pack
 _UNCHANGED: Final = (b"=", b"", b"")
 _DUE, _UNKNOWN, _LIVE = 3, 4, 1  # key numbers in swap.lua
 _CHUNK: Final = 256
+"""Appends in one write."""
 _FOREVER, _KEEP = "ever", "keep"
 _THOUGH_FULL: Final = b"end"
 _EMPTIED_MS: Final = 3_600_000
@@ -50,7 +53,7 @@ class RedisLedger:
         self._nonce = nonce
         self._wait = wait
         self._swap = Script.load("swap")
-        self._due = Script.load("due")
+        self._listings = Listings(commands)
 
     async def read(self, where: Where) -> View:
         bucket = Bucket.of(where.conversation)
@@ -85,12 +88,12 @@ class RedisLedger:
 
     async def append(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> None:
         keys, arguments = self._appending(conversation, events, keep_ms)
-        await self._guarded(self._swap.run(self._commands, keys, arguments))
+        await served(self._swap.run(self._commands, keys, arguments))
 
     async def append_each(self, lines: Sequence[Line]) -> None:
         asked = [self._appending(line.conversation, (line.event,), line.keep_ms) for line in lines]
         for start in range(0, len(asked), _CHUNK):
-            await self._guarded(self._swap.run_each(self._commands, asked[start : start + _CHUNK]))
+            await served(self._swap.run_each(self._commands, asked[start : start + _CHUNK]))
 
     def _appending(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> tuple[list[Any], list[Any]]:
         """A swap of no values: it writes its events, whatever else has changed."""
@@ -101,59 +104,14 @@ class RedisLedger:
         return keys, [self._nonce(), bucket.records, b"", keep_ms, 0, len(lines), *lines, *unchanged]
 
     async def events(self, conversation: bytes, after: int, limit: int) -> list[LoggedEvent]:
-        raw = await self._do("LRANGE", Bucket.of(conversation).events, after, after + limit - 1)
+        raw = await served(self._commands.do("LRANGE", Bucket.of(conversation).events, after, after + limit - 1))
         return [codec.event_of(after + 1 + place, line) for place, line in enumerate(raw)]
 
     async def due(self, limit: int, cursor: str | None = None) -> Page:
-        # The cursor is a bucket and a time, so that what stays due, because nobody can read or end it, is passed once
-        # and hides nothing.
-        bucket, _, since = (cursor or "0:").partition(":")
-        at, after = int(bucket), f"({since}" if since else "-inf"
-        found: list[Effect] = []
-        seen = 0
-        while at < BUCKETS:
-            numbers = range(at, min(at + _CHUNK, BUCKETS))
-            lapsed = await self._lapsed(numbers, limit - seen, after)
-            found += [e for e in await self._records([(number, id_) for number, id_, _ in lapsed]) if e is not None]
-            seen += len(lapsed)
-            if seen >= limit:
-                number, _, when = lapsed[-1]
-                return Page(tuple(found), f"{number}:{when.decode()}")
-            at, after = numbers[-1] + 1, "-inf"
-        return Page(tuple(found), None)
+        return await self._listings.due(limit, cursor)
 
-    async def _lapsed(self, numbers: range, limit: int, after: str) -> list[tuple[int, bytes, bytes]]:
-        """What is due in some buckets, in their order: bucket, id, and when it fell due."""
-        calls: list[tuple[list[Argument], list[Argument]]]
-        calls = [([Bucket(number).due for number in numbers], [limit, after])]
-        if not self._commands.one_server:  # a script looks into one slot
-            calls = [([Bucket(n).due], [limit, after if n == numbers[0] else "-inf"]) for n in numbers]
-        answers = await self._guarded(self._due.run_each(self._commands, calls))
-        return [
-            (first + answer[i] - 1, answer[i + 1], answer[i + 2])
-            for first, answer in zip(numbers, answers, strict=False)
-            for i in range(0, len(answer), 3)
-        ]
-
-    async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
-        # The cursor names the last one seen, not how many were: those resolved since move nothing up.
-        bucket, _, last = (cursor or "0:").partition(":")
-        at = int(bucket)
-        found: list[Effect] = []
-        while at < BUCKETS:
-            numbers = range(at, min(at + _CHUNK, BUCKETS))
-            members = await asyncio.gather(*(self._do("ZRANGE", Bucket(n).unknown, 0, -1) for n in numbers))
-            for number, ids in zip(numbers, members, strict=True):
-                rest = sorted(i for i in ids if i.hex() > last)
-                records = await self._records([(number, i) for i in rest])
-                for member, effect in zip(rest, records, strict=True):
-                    if effect is not None and effect.company == company and effect.status is Status.INDETERMINATE:
-                        found.append(effect)
-                    if len(found) == limit:
-                        return Page(tuple(found), f"{number}:{member.hex()}")
-                last = ""
-            at = numbers[-1] + 1
-        return Page(tuple(found), None)
+    async def unknown(self, company: str | None, cursor: str | None, limit: int) -> Page:
+        return await self._listings.unknown(company, cursor, limit)
 
     async def ready(self) -> None:
         if self._commands.one_server:
@@ -168,30 +126,17 @@ class RedisLedger:
     async def _probe(self, bucket: int) -> None:
         write = ("SET", Bucket(bucket).probe, b"1", "PX", 60_000)
         if self._wait is None:
-            await self._do(*write)
+            await served(self._commands.do(*write))
         else:
             _, reply = await replies(self._commands.do_together(write, self._wait.command))
             self._wait.check(reply)
-
-    async def _records(self, pairs: Sequence[tuple[int, bytes]]) -> list[Effect | None]:
-        raw = await asyncio.gather(*(self._do("GET", Bucket(number).records + id_) for number, id_ in pairs))
-        found: list[Effect | None] = []
-        passed_over: list[codec.UnknownFormat] = []
-        for value in raw:
-            try:
-                found.append(codec.effect_of(codec.opened(value)) if value else None)
-            except codec.UnknownFormat as unknown:
-                # One that a newer gateway wrote is that gateway's to sweep.
-                passed_over.append(unknown)
-                found.append(None)
-        if passed_over:
-            _log.error("%d records were passed over: %s", len(passed_over), passed_over[0])
-        return found
 
     async def _run(
         self, bucket: Bucket, names: Iterable[Name], arguments: list[Any], wait: ClaimWait | None = None
     ) -> list[Any]:
         keys = [bucket.live, bucket.events, bucket.due, bucket.unknown, *bucket.keys(names)]
+        if self._commands.unpacks:
+            arguments = [_pack(arguments)]
         if wait is not None:
             waited = self._swap.run_before(self._commands, keys, arguments, [wait.command])
             swapped: list[Any]
@@ -199,20 +144,8 @@ class RedisLedger:
             if swapped[0] == 1:
                 wait.check(reply)
             return swapped
-        try:
-            answer: list[Any] = await self._swap.run(self._commands, keys, arguments)
-        except LedgerUnreachable as cause:
-            raise LedgerUnavailable(may_have_run=cause.may_have_run) from cause
+        answer: list[Any] = await served(self._swap.run(self._commands, keys, arguments))
         return answer
-
-    async def _do(self, *arguments: Any) -> Any:
-        return await self._guarded(self._commands.do(*arguments))
-
-    async def _guarded(self, asked: Any) -> Any:
-        try:
-            return await asked
-        except LedgerUnreachable as cause:
-            raise LedgerUnavailable(may_have_run=cause.may_have_run) from cause
 
 
 def _view(bucket: Bucket, names: Sequence[Name], answer: Sequence[Any]) -> View:

@@ -6,12 +6,14 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
 DEFAULT_URL = "http://127.0.0.1:8080"
+EVENTS_PAGE = 500
 _MOST_BYTES = 64 * 1024 * 1024
 
 
@@ -47,14 +49,16 @@ def ask(
     query: dict[str, str | int | None] | None = None,
     body: Any = None,
 ) -> Any:
-    """Send one request and return its JSON (None for an empty answer). Raises RemoteProblem."""
+    """Send one request and return its JSON (None for an empty answer). A body of bytes is JSON already.
+
+    Raises RemoteProblem."""
     if not arguments.key:
         raise RemoteProblem("an API key is needed: --key KEY or $ONCEGATE_KEY (see oncegate keys create --help)")
     wanted = {name: value for name, value in (query or {}).items() if value is not None}
     url = arguments.url.rstrip("/") + where + ("?" + urlencode(wanted) if wanted else "")
     if not url.startswith(("http://", "https://")):
         raise RemoteProblem(f"--url must start with http:// or https://, not {arguments.url!r}")
-    data = None if body is None else json.dumps(body).encode()
+    data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"Authorization": f"Bearer {arguments.key}", "Content-Type": "application/json"}
     request = Request(url, data=data, method=method, headers=headers)  # noqa: S310 - checked above
     try:
@@ -67,6 +71,17 @@ def ask(
         reason = getattr(unreachable, "reason", unreachable)
         raise RemoteProblem(f"no gateway answers at {arguments.url}: {reason}; is `oncegate serve` running?") from None
     return json.loads(raw) if raw else None
+
+
+def events(arguments: argparse.Namespace, company: str, conversation: str | None, after: int = 0) -> Iterator[Any]:
+    """All events numbered above `after`, a page at a time. Raises RemoteProblem."""
+    while True:
+        query = {"company": company, "conversation": conversation, "after": after, "limit": EVENTS_PAGE}
+        page = ask(arguments, "GET", path("events"), query=query)["events"]
+        yield from page
+        if len(page) < EVENTS_PAGE:
+            return
+        after = page[-1]["seq"]
 
 
 def run(arguments: argparse.Namespace) -> int:

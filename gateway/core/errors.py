@@ -10,6 +10,7 @@ GatewayError (code, status, retryable, outcome)
 │  ├─ MethodNotAllowed      405  method_not_allowed
 │  ├─ AttemptSuperseded     409  attempt_superseded
 │  ├─ VersionConflict       409  version_conflict
+│  ├─ NotIndeterminate      409  not_indeterminate
 │  ├─ TooLarge              413  too_large
 │  ├─ EncodingRefused       415  encoding_refused
 │  ├─ ToolCallIdReused      422  tool_call_id_reused
@@ -89,6 +90,10 @@ class AttemptSuperseded(CallerError):
 
 class VersionConflict(CallerError):
     code, status, title = "version_conflict", 409, "It was changed by someone else meanwhile"
+
+
+class NotIndeterminate(CallerError):
+    code, status, title = "not_indeterminate", 409, "The outcome of this call is not unknown"
 
 
 class TooLarge(CallerError):

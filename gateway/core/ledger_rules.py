@@ -54,9 +54,9 @@ RULES: Final = (
     Rule("scripts", "scripts", OK, lambda at: bool(at.facts.scripts), "scripts run"),
     Rule(
         *("cluster", "cluster-mode", WARNING, lambda at: bool(at.facts.cluster) and at.facts.kind != "cluster"),
-        "this is a node of a cluster, and the gateway speaks to this node only",
-        "calls whose slots lie on other nodes are answered 503 ledger_unavailable",
-        "name it as a cluster: redis+cluster://",
+        "this is a server of a cluster, and the gateway speaks to this one only",
+        "calls whose slots lie on other servers are answered 503 ledger_unavailable",
+        "name it as a cluster: redis+cluster://HOST,HOST",
     ),
     Rule(
         *("hidden", "hidden", NOTE, lambda at: bool(at.facts.hidden)),
@@ -181,7 +181,7 @@ RULES: Final = (
         *("fsync", "fsync-each-second", WARNING, lambda at: _syncs(at.facts, "everysec")),
         "appendfsync is everysec",
         "a power cut can lose the last second of claims; an order placed in that second could be placed again after a "
-        "repeat. (A crash of Redis alone loses nothing.)",
+        "repeat. (A crash of Redis alone loses less: what the system was not yet handed.)",
         "CONFIG SET appendfsync always, and the same in redis.conf; or ledger.wait_fsync = true",
     ),
     Rule("fsync", "fsync-each-write", OK, lambda at: _syncs(at.facts, "always"), "every write is synced to disk"),

@@ -27,6 +27,8 @@ class Company:
     repeat_window_s: float = 60.0
     retention_s: float = 30 * 86_400.0
     on_finding: Literal["warn", "refuse"] = "warn"
+    runtime_may_resolve: bool = False
+    """Whether a runtime's key may say how an unknown outcome ended, naming its evidence (5.5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Tool:
     on_repeat: OnRepeat | None = None
     timeout_s: float = 10.0
     status_endpoint: str | None = None
-    """Kept, not asked yet (5.4 is planned)."""
+    """What knows what became of a call whose outcome is not known (5.4)."""
     unavailable_means_not_executed: bool = False
     hints: Hints = field(default_factory=Hints)
     protected_until_ms: int | None = None

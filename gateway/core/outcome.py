@@ -63,8 +63,7 @@ class OutcomeKind(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """One exchange as the adapter saw it.
 
     `sent`: whether any byte of the request may have left. `status` and what follows are set for a REPLY,
@@ -80,9 +79,12 @@ class Seen:
     content_type: str = ""
     charset: str | None = None
     content_encoding: str = ""
-    body: bytes = field(default=b"", repr=False)
+    body: bytes = b""
     too_large: bool = False
     retry_after: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Seen({self.kind}, {self.reason}, sent={self.sent}, status={self.status})"  # never what was said
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,7 @@ class MerchantRefusal:
     details: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What is recorded and shown. `code` is set for NOT_SENT, `result` (raw JSON, UTF-8) for SUCCEEDED unless
     `dropped`, `error` for FAILED, `excerpt` (at most 2 KiB, for the event log) for FAILED and UNKNOWN."""
 
@@ -104,12 +105,15 @@ class Outcome:
     message: str
     reason: str
     status: int | None = None
-    result: bytes | None = field(default=None, repr=False)
+    result: bytes | None = None
     dropped: bool = False
     error: MerchantRefusal | None = None
-    excerpt: str = field(default="", repr=False)
+    excerpt: str = ""
     code: str | None = None
     retry_after_s: float | None = None
+
+    def __repr__(self) -> str:
+        return f"Outcome({self.kind}, {self.reason}, status={self.status}, code={self.code})"  # never what was said
 
 
 class Row(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
@@ -29,7 +28,7 @@ class LoggedEvent(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Some effects, and the cursor that goes on from there (None: no more)."""
+    """Some effects, perhaps none, and the cursor that goes on from there (None: no more)."""
 
     effects: tuple[Effect, ...]
     cursor: str | None
@@ -77,8 +76,9 @@ class Ledger(Protocol):
         that can be read. A look goes on from the cursor behind it, whatever became of what it found."""
         ...
 
-    async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
-        """A company's indeterminate effects."""
+    async def unknown(self, company: str | None, cursor: str | None, limit: int) -> Page:
+        """Indeterminate effects of one company, or (None) of all; a bounded look: a page may hold fewer than `limit`,
+        or none, and still have a cursor."""
         ...
 
     async def ready(self) -> None:
@@ -86,13 +86,15 @@ class Ledger(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class MerchantRequest:
+class MerchantRequest(msgspec.Struct, frozen=True):
     """One POST to a merchant: everything but the deadline, headers signed already."""
 
-    url: str = field(repr=False)
-    headers: tuple[tuple[str, str], ...] = field(repr=False)
-    body: bytes = field(repr=False)
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    def __repr__(self) -> str:
+        return "MerchantRequest(..)"  # its URL may hold a secret, its headers are signatures
 
 
 class Merchant(Protocol):

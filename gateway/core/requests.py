@@ -152,6 +152,9 @@ class Resolve(msgspec.Struct, frozen=True):
     keep_ms: int
     evidence: str | None = None
     """Where it was seen, in the words of who says so; needed of a runtime."""
+    said_by_merchant: bool = False
+    """Whether the merchant's status endpoint said so (5.4). No words can claim it: what a merchant says of its own work
+    counts for more than what others saw of it (4.4)."""
 
 
 End: TypeAlias = Settle | Release | Lose | Resolve

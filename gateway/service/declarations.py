@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+import msgspec
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from gateway.core.identity import Scope
-from gateway.core.record import Mode
+from gateway.core.identity import MAX_ID_BYTES, Scope, check_id
+from gateway.core.record import Fault, Mode
 from gateway.core.registration import MAX_NAME_BYTES, MAX_TIMEOUT_S, MIN_TIMEOUT_S, Declared
 from gateway.core.requests import OnRepeat
-from gateway.core.strict_json import plain
+from gateway.core.strict_json import dumps, plain
 from heuristics import Hints, nearest
 
 Problem = dict[str, str]
@@ -26,6 +27,7 @@ MAX_DESCRIPTION: Final = 16_384
 MAX_OVERRIDES: Final = 1_000
 MAX_STEPS: Final = 1_000
 MAX_REPEAT_WINDOW_S: Final = 86_400.0
+MAX_WORDS: Final = 2_000
 
 
 class NotAcceptable(Exception):
@@ -67,7 +69,7 @@ class ToolBody(_Body):
         10.0, description="Deadline of the whole exchange, tries included (5.2)"
     )
     status_endpoint: Annotated[str, Field(max_length=MAX_URL)] | None = Field(
-        None, description="Kept, not asked yet (5.4 is planned)"
+        None, description="https URL that is asked about calls whose outcome is not known (5.4)"
     )
     unavailable_means_not_executed: bool | None = Field(False, description="503 and 409 then release (5.1)")
     hints: HintsBody | None = None
@@ -91,6 +93,47 @@ class CompanyBody(_Body):
         None, description="How long an identical call counts as a repeat (4.9)"
     )
     on_finding: Literal["warn", "refuse"] | None = Field(None, description="What findings do (3.5)")
+    runtime_may_resolve: bool | None = Field(
+        None, description="Whether a runtime key may resolve unknown outcomes, naming its evidence (5.5)"
+    )
+
+
+_Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES), BeforeValidator(check_id)]
+_Words = Annotated[str, Field(min_length=1, max_length=MAX_WORDS)]
+
+
+class ErrorBody(_Body):
+    """Why it was not done, as the assistant is told."""
+
+    code: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")
+    message: _Words
+
+
+class ResolutionBody(_Body):
+    """How an unknown outcome ended (5.5)."""
+
+    company: _Id
+    conversation: _Id
+    outcome: Literal["succeeded", "failed", "absent"] = Field(description="absent: it never happened; its id is free")
+    note: _Words = Field(description="Why, for the event log")
+    result: Any = Field(None, description="Required with succeeded: what the call gave")
+    error: ErrorBody | None = Field(None, description="With failed; left out: not_executed")
+    evidence: _Words | None = Field(None, description="Where it was seen; required of a runtime key")
+
+
+class Resolution(msgspec.Struct, frozen=True):
+    """A resolution, read. `result` is JSON text as it was sent, digit for digit (2.10)."""
+
+    company: str
+    conversation: str
+    outcome: Literal["succeeded", "failed", "absent"]
+    note: str
+    result: bytes | None = None
+    fault: Fault | None = None
+    evidence: str | None = None
+
+
+NOT_EXECUTED: Final = Fault("not_executed", "It was not done.")
 
 
 B = TypeVar("B", bound=BaseModel)
@@ -117,6 +160,34 @@ def read_tool(body: object) -> Declared:
 def read_company(body: object) -> dict[str, Any]:
     """What is stated, as JSON-ready values. Raises NotAcceptable."""
     return _read(CompanyBody, body).model_dump(mode="json", exclude_none=True)
+
+
+def read_resolution(body: object) -> Resolution:
+    """Raises NotAcceptable."""
+    sent = body if isinstance(body, dict) else {}
+    read = _read(ResolutionBody, {**sent, "result": None} if "result" in sent else body)
+    succeeded, failed = read.outcome == "succeeded", read.outcome == "failed"
+    problems = [
+        {"field": field, "problem": problem}
+        for field, problem, wrong in (
+            ("/result", "is required with succeeded", succeeded and "result" not in sent),
+            ("/result", "goes with succeeded only", not succeeded and sent.get("result") is not None),
+            ("/error", "goes with failed only", not failed and read.error is not None),
+        )
+        if wrong
+    ]
+    if problems:
+        raise NotAcceptable(problems)
+    error = Fault(read.error.code, read.error.message) if read.error is not None else NOT_EXECUTED
+    return Resolution(
+        company=read.company,
+        conversation=read.conversation,
+        outcome=read.outcome,
+        note=read.note,
+        result=dumps(sent["result"]).encode() if succeeded else None,
+        fault=error if failed else None,
+        evidence=read.evidence,
+    )
 
 
 def unknown_field(name: str, known: Iterable[str]) -> str:
@@ -147,12 +218,14 @@ def _problem(form: type[BaseModel], error: Mapping[str, Any]) -> Problem:
     if kind == "missing":
         return {"field": field, "problem": "is required"}
     if kind == "extra_forbidden":
-        known = HintsBody if len(place) > 1 else form
+        known = _INNER.get(place[0], form) if len(place) > 1 else form
         return {"field": field, "problem": unknown_field(place[-1], known.model_fields)}
     if kind in ("model_type", "dict_type"):
         return {"field": field, "problem": "must be an object"}
-    return {"field": field, "problem": str(error["msg"]).replace("Input should be", "must be").replace("valid ", "")}
+    said = str(error["msg"]).removeprefix("Value error, ")
+    return {"field": field, "problem": said.replace("Input should be", "must be").replace("valid ", "")}
 
 
+_INNER: Final[Mapping[str, type[BaseModel]]] = {"hints": HintsBody, "error": ErrorBody}
 _BRANCHES: Final = ("[key]", "constrained-", "literal[", "HintsBody")
 """How the library names the branch of a union that it tried, among the parts of a place."""

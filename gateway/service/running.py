@@ -94,9 +94,10 @@ class Running:
             decision = await self._end(
                 Release(effect.effect_id, claim.token, judged.reason, claim.terms.retention_ms), effect, view
             )
-            if not (isinstance(decision, d.Late) and decision.effect is not None):
+            stands = _standing(asked, decision)
+            if stands is None:
                 raise not_sent(judged.code, judged.message, judged.retry_after_s)
-            return _standing(asked, decision.effect)
+            return stands
         return await self._unknown(claim, effect, view, asked, sent)
 
     def withdraw(self, claim: Claim) -> None:
@@ -113,19 +114,14 @@ class Running:
                 if claim.slot in after.slots:  # an id that is not bound to it may come to mean something else
                     self._answers.put(key, after, after.settled_at or 0)
                 return answers.of_effect(asked, after)
-            case d.Late(effect=Effect() as after) if after.outcome != outcome:
-                return _standing(asked, after)
         # Not recorded, or against what stands: what happened is still what happened.
-        return answers.of_outcome(asked, effect, outcome)
+        return _standing(asked, decision) or answers.of_outcome(asked, effect, outcome)
 
     async def _unknown(self, claim: Claim, effect: Effect, view: View, asked: Asked, sent: Sent) -> Answer:
         judged = sent.judged
         request = Lose(effect.effect_id, claim.token, judged.reason, judged.excerpt, judged.status)
         decision = await self._end(request, effect, view)
-        after = decision.effect if isinstance(decision, d.Late) else None
-        if after is None:
-            return answers.of_unknown(asked, effect)
-        return _standing(asked, after)
+        return _standing(asked, decision) or answers.of_unknown(asked, effect)
 
     async def _end(self, request: End, effect: Effect, view: View) -> d.Decision | None:
         """Write how it ended; None where the ledger could not be reached, and the worker goes on trying."""
@@ -176,8 +172,12 @@ class Running:
             return
 
 
-def _standing(asked: Asked, effect: Effect) -> Answer:
-    """What stands where this worker came too late; another one's send that still runs is no answer yet."""
+def _standing(asked: Asked, decision: d.Decision | None) -> Answer | None:
+    """What stands where this worker came too late. Another one's send that still runs is no answer yet; and where
+    nothing was done that could be told, by a resolved absence or a hold since, only this worker's own word is left."""
+    effect = decision.effect if isinstance(decision, d.Late) else None
+    if effect is None or effect.status in (Status.ABSENT, Status.AWAITING_APPROVAL):
+        return None
     if effect.status is Status.EXECUTING:
         raise CallInFlight(retry_after_s=1.0)
     return answers.of_effect(asked, effect)

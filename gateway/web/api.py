@@ -7,11 +7,12 @@ from collections.abc import Callable
 from gateway.core import errors as e
 from gateway.core.rights import Right
 from gateway.core.strict_json import MAX_DEPTH, Json
-from gateway.service.declarations import CompanyBody, NotAcceptable, ToolBody, read_company, read_tool
+from gateway.service.declarations import CompanyBody, NotAcceptable, ResolutionBody, ToolBody, read_company, read_tool
 from gateway.web import models as m
 from gateway.web.call_fields import BATCH_DEPTH, CALL_DEPTH, CALL_SCHEMA, read_call, read_calls
 from gateway.web.calls import Calls
 from gateway.web.companies import Companies
+from gateway.web.effects import Effects, read_resolve
 from gateway.web.lookups import Lookups
 from gateway.web.openapi_answers import ANSWER_SCHEMA, BATCH_SCHEMA
 from gateway.web.operations import Answered, Body, Operation
@@ -41,6 +42,7 @@ def operations(services: Services, calls: Calls, openapi: Callable[[], bytes]) -
     """All operations, bound to the services."""
     return (
         *_call_operations(services, calls),
+        *_effect_operations(services),
         *_company_operations(services),
         *_tool_operations(services),
         *_open_operations(services, openapi),
@@ -97,6 +99,22 @@ def _call_operations(services: Services, calls: Calls) -> tuple[Operation, ...]:
             lookups.events,
             {200: Answered("The events.", m.EventList)},
             query=m.EventsQuery,
+        ),
+    )
+
+
+def _effect_operations(services: Services) -> tuple[Operation, ...]:
+    effects, limit = Effects(services), services.limits.body_bytes
+    return (
+        Operation(
+            "POST",
+            "/v1/effects/{effect_id}/resolve",
+            "resolveEffect",
+            "Say how an unknown outcome ended.",
+            effects.resolve,
+            {200: Answered("The record as it now stands; `absent` where its id is free again.", m.RecordShown)},
+            body=Body(ResolutionBody, read_resolve, DOCUMENT_DEPTH + 1, limit),
+            problems=(e.NotIndeterminate,),
         ),
     )
 

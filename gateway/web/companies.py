@@ -47,4 +47,5 @@ def shown(company: Company) -> CompanyShown:
         repeat_window_s=company.repeat_window_s,
         retention_s=company.retention_s,
         on_finding=company.on_finding,
+        runtime_may_resolve=company.runtime_may_resolve,
     )

@@ -130,6 +130,7 @@ class CompanyShown(Shown):
     repeat_window_s: float
     retention_s: float
     on_finding: Literal["warn", "refuse"]
+    runtime_may_resolve: bool
 
 
 class SecretShown(Shown):
@@ -163,7 +164,7 @@ class RecordShown(Shown):
 
 
 class RecordList(Shown):
-    """`cursor`: where a listing goes on; null at its end."""
+    """`cursor`: where a listing goes on; null at its end, and only there: a page may be short, or empty, before."""
 
     calls: list[RecordShown]
     cursor: str | None = None

@@ -40,6 +40,7 @@ PROBLEMS: Final[Mapping[type[e.GatewayError], Row]] = {
     e.MethodNotAllowed: Row("Use one of the methods in the `Allow` header."),
     e.AttemptSuperseded: Row("Stop this attempt: a later one of the same turn has taken over."),
     e.VersionConflict: Row("Read it again and decide anew; someone else changed it meanwhile."),
+    e.NotIndeterminate: Row("See in `stands` what is recorded; only an unknown outcome can be resolved."),
     e.TooLarge: Row("Send less in one request."),
     e.EncodingRefused: Row("Send plain, uncompressed JSON with `Content-Type: application/json`."),
     e.ToolCallIdReused: Row("Give each call its own id, or state the turns and steps in which ids start over."),

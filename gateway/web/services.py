@@ -11,6 +11,7 @@ from gateway.core.findings import Finding
 from gateway.core.model import Company, Principal, SigningSecret, Tool
 from gateway.core.ports import Clock, Randomness
 from gateway.service.call_request import CallRequest
+from gateway.service.declarations import Resolution
 from gateway.service.sending import Trace
 from gateway.web.metrics import Metrics
 from gateway.web.stopping import Stopping
@@ -40,6 +41,10 @@ class LooksUp(Protocol):
     async def events(
         self, principal: Principal, company: str, conversation: str | None, after: int, limit: int
     ) -> list[dict[str, Any]]: ...
+
+
+class ResolvesUnknown(Protocol):
+    async def __call__(self, principal: Principal, effect_id: str, said: Resolution, /) -> dict[str, Any]: ...
 
 
 class RegistersTools(Protocol):
@@ -92,6 +97,7 @@ class Services:
 
     handle_call: HandlesCalls
     look_up: LooksUp
+    resolve_unknown: ResolvesUnknown
     register_tool: RegistersTools
     manage_company: ManagesCompanies
     registry: KnowsKeys

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 
 import pytest
@@ -231,4 +230,4 @@ def test_p9_4_any_bytes_are_a_reply_or_a_broken_one(data, cuts):
     at_once, cut = read(data, end=True)[0], read(data, cuts, end=True)[0]
     assert at_once.sent
     assert at_once.kind in (SeenKind.REPLY, SeenKind.BROKEN)
-    assert dataclasses.astuple(at_once) == dataclasses.astuple(cut)
+    assert at_once == cut

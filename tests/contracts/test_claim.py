@@ -10,7 +10,7 @@ import pytest
 from gateway.core import decisions as d
 from gateway.core import identity
 from gateway.core.identity import Kind, Scope
-from gateway.core.record import Fault, Outcome, Status
+from gateway.core.record import Fault, Mode, Outcome, Status
 from gateway.core.requests import OnRepeat
 from gateway.core.strict_json import JsonRefused, parse
 
@@ -467,6 +467,63 @@ async def test_p2_6_an_attempt_is_seen_whatever_its_call_is_answered(bench, how)
     late = await bench.claim("late", {"sku": "late"}, **place)
     assert isinstance(late, d.Refused)
     assert late.code == "attempt_superseded"
+
+
+UNSEEN = {
+    "an id that was given to another call": ({"call": "call_1", "arguments": {"sku": "other"}}, d.Refused),
+    "a repeat of what is unknown": ({"call": "b", "arguments": {"sku": "unknown"}}, d.Denied),
+    "a refusal of the caller's": ({"call": "b", "refusal": d.Refused("unknown_tool", "no such tool")}, d.Refused),
+    "a denial by step": ({"call": "b", "refusal": d.Denied(Fault("step_limit", "No."))}, d.Denied),
+    "a look-up that finds nothing": ({"call": "b", "refusal": d.UNRECORDED}, d.Refused),
+}
+
+
+@pytest.mark.parametrize("how", UNSEEN)
+async def test_p2_6_an_attempt_that_got_only_refusals_was_not_seen(bench, how):
+    """2.6: they store nothing, so the earlier attempt goes on."""
+    await bench.run("call_1", turn="t-1", attempt=1)
+    await bench.lost("call_2", {"sku": "unknown"}, turn="t-0")
+    asked, answer = UNSEEN[how]
+    assert isinstance(await bench.claim(turn="t-1", attempt=2, **{"arguments": {"sku": "x"}, **asked}), answer)
+    assert isinstance(await bench.claim("late", {"sku": "late"}, turn="t-1", attempt=1), d.Granted)
+
+
+async def test_p2_6_an_attempt_left_out_is_the_highest_and_is_never_superseded(bench):
+    """2.6: before any was stated it is the first; once a later one was seen, it is that one."""
+    await bench.run("call_1", turn="t-1")
+    await bench.run("call_2", {"sku": "B"}, turn="t-1", attempt=3)
+    assert isinstance(await bench.claim("call_3", {"sku": "C"}, turn="t-1"), d.Granted)
+    for attempt in (1, 2):
+        refused = await bench.claim("call_4", {"sku": "D"}, turn="t-1", attempt=attempt)
+        assert (type(refused), refused.code) == (d.Refused, "attempt_superseded")
+    assert isinstance(await bench.claim("call_4", {"sku": "D"}, turn="t-1", attempt=3), d.Granted)
+    assert isinstance(await bench.claim("call_5", {"sku": "E"}), d.Granted), "without a turn there is no attempt"
+
+
+async def test_p2_6_what_an_earlier_attempt_started_is_answered_to_it_in_whatever_state(bench, outcomes):
+    """2.6: only what is new is refused, be it under an id, a number, or with a refusal of its own."""
+    early = {"turn": "t-1", "attempt": 1}
+    retryable = {"mode": Mode.SAFE_TO_RETRY}
+    await bench.run("done", {"sku": "1"}, **early)
+    await bench.run("failed", {"sku": "2"}, outcome=outcomes.failure, **early)
+    await bench.claim("runs", {"sku": "3"}, **early)
+    await bench.lost("lost", {"sku": "4"}, **early)
+    await bench.lost("again", {"sku": "5"}, **early, **retryable)
+    await bench.claim("held", {"sku": "1"}, **early)
+    await bench.run("later", {"sku": "6"}, turn="t-1", attempt=2)
+    for call, sku, answer in (
+        ("done", "1", d.Replay),
+        ("failed", "2", d.Replay),
+        ("runs", "3", d.Wait),
+        ("lost", "4", d.Replay),
+        ("again", "5", d.Granted),
+        ("held", "1", d.Blocked),
+    ):
+        assert isinstance(await bench.claim(call, {"sku": sku}, **early, **retryable), answer), call
+    refusal = d.Refused("unknown_tool", "no such tool")
+    for more in ({}, {"refusal": refusal}, {"call": None}):
+        refused = await bench.claim(**{"call": "new", "arguments": {"sku": "7"}, **early, **more})
+        assert (type(refused), refused.code) == (d.Refused, "attempt_superseded")
 
 
 async def test_p2_6_of_two_attempts_at_once_the_later_wins(bench):

@@ -15,9 +15,11 @@ from gateway.service.deciding import Decider
 class Network:
     """Holds back the next script that writes, or its reply, and tells its sender neither."""
 
+    one_server = True
+
     def __init__(self, wire):
         self._wire = wire
-        self.one_server = wire.one_server
+        self.unpacks = wire.unpacks
         self.fault = ""
         self.looks = 0
         self.under_way = []

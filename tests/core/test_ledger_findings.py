@@ -127,6 +127,11 @@ def test_p4_14_every_rule_is_in_the_table_above_or_says_that_all_is_well() -> No
     assert len({rule.code for rule in RULES}) == len(RULES)
 
 
+def test_p4_15_a_cluster_that_is_named_as_one_is_no_danger() -> None:
+    """4.15: it is one only where the gateway was told of a single server."""
+    assert "cluster-mode" not in codes(kind="cluster", cluster=True)
+
+
 def test_p4_14_what_cannot_be_read_is_said_and_refuses_nothing() -> None:
     """4.14: a managed service that hides its settings is warned about, not locked out."""
     found = findings(replace(GOOD, **UNCHECKED), WAITING)

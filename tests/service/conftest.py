@@ -20,15 +20,18 @@ from gateway.core.answer import Answer
 from gateway.core.model import Company, Principal, Role, SigningSecret, Tool
 from gateway.core.outcome import Reason, Seen, SeenKind
 from gateway.core.ports import MerchantRequest
+from gateway.service.asking import Asking, Pace
 from gateway.service.call_request import CallRequest
 from gateway.service.deciding import Decider
 from gateway.service.handle_call import CallLimits, HandleCall
 from gateway.service.look_up import LookUp
 from gateway.service.reading import Reading
 from gateway.service.replay_notes import ReplayNotes
+from gateway.service.resolve_unknown import ResolveUnknown
 from gateway.service.running import Running
 from gateway.service.sending import Sending, Trace
 from gateway.service.settled_answers import SettledAnswers
+from gateway.service.status_question import StatusQuestion
 from gateway.service.sweep import Sweep
 from gateway.service.waiting import Waiting
 from heuristics import classify
@@ -159,6 +162,12 @@ class World:
     look_up: LookUp
     sweep: Sweep
     decider: Decider
+    asking: Asking
+    said: list[str]
+    """What status endpoints said, in order."""
+    resolve: ResolveUnknown
+    conflicts: list[str]
+    """What late successes contradicted, as the metric counts them."""
 
     async def call(self, **fields: Any) -> Answer:
         request = {
@@ -192,7 +201,28 @@ def build(
     def sign(secrets: Any, message_id: str, timestamp_s: int, body: bytes) -> list[tuple[str, str]]:
         return [("webhook-id", message_id), ("webhook-timestamp", str(timestamp_s))]
 
-    tokens, decider, waiting = Tokens(), Decider(ledger), Waiting(clock)
+    conflicts: list[str] = []
+    decider = Decider(ledger, count_conflict=conflicts.append, on_unknown=lambda effect: asking.became_unknown(effect))
+    tokens, waiting = Tokens(), Waiting(clock)
+    said: list[str] = []
+    asking = Asking(
+        ledger=ledger,
+        registry=shelf,  # type: ignore[arg-type]
+        question=StatusQuestion(
+            merchant=merchant,
+            sign=sign,
+            registry=shelf,  # type: ignore[arg-type]
+            ledger=ledger,
+            decider=decider,
+            clock=clock,
+            randomness=tokens,
+            result_cap=1_048_576,
+            count=lambda each: said.append(each.value),
+        ),
+        clock=clock,
+        jitter=lambda: 0.5,
+        pace=Pace(first_s=1.0, longest_s=60.0, at_once=8),
+    )
     settled = SettledAnswers(clock)
     sending = Sending(merchant, sign, clock, result_cap=1_048_576)
     running = Running(
@@ -214,6 +244,7 @@ def build(
         running=running,
         reading=reading,
         waiting=waiting,
+        asking=asking,
         notes=notes,
         settled=settled,
         schemas=NoSchemas(),
@@ -222,7 +253,23 @@ def build(
         limits=CallLimits(),
     )
     sweep = Sweep(ledger, decider, waiting, notes, clock)
-    return World(commands, ledger, shelf, merchant, clock, background, handle, LookUp(ledger), sweep, decider)
+    resolve = ResolveUnknown(registry=shelf, ledger=ledger, decider=decider, waiting=waiting, result_cap=1_048_576)  # type: ignore[arg-type]
+    return World(
+        commands,
+        ledger,
+        shelf,
+        merchant,
+        clock,
+        background,
+        handle,
+        LookUp(ledger),
+        sweep,
+        decider,
+        asking,
+        said,
+        resolve,
+        conflicts,
+    )
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from gateway.core.model import Principal, Role
 from gateway.core.rights import Right, may
 from gateway.core.strict_json import JsonRefused
 from gateway.service.call_request import CallRequest
+from gateway.service.declarations import Resolution
 from gateway.service.manage_company import ManageCompany
 from gateway.service.register_tool import RegisterTool
 from gateway.service.registry import Registry
@@ -278,6 +279,19 @@ class PlayedCalls:
         rest = len(open_) > skip + limit
         return [self._record(record) for record in page], f"0:{skip + limit}" if rest else None
 
+    async def resolve(self, principal: Principal, effect_id: str, said: Resolution) -> dict[str, Any]:
+        """Ends a call whose outcome never came; said again it changes nothing (5.5)."""
+        may(principal, Right.RESOLVE, said.company)
+        place = (said.company, said.conversation)
+        mine = (record for (*where, _), record in self.records.items() if tuple(where) == place)
+        record = next((record for record in mine if record["effect_id"].hex() == effect_id), None)
+        if record is None:
+            raise errors.NotFound("No such effect.")
+        outcome = (said.outcome, said.result, said.fault)
+        if record["result"] is not None or record.setdefault("resolved", outcome) != outcome:
+            raise errors.NotIndeterminate(details={"stands": {"status": "succeeded", "settled_at": None}})
+        return {**self._record(record), "status": said.outcome, "result": raw(said.result)}
+
     async def events(
         self, principal: Principal, company: str, conversation: str | None, after: int, limit: int
     ) -> list[dict[str, Any]]:
@@ -357,6 +371,7 @@ class Gateway:
         self.services = Services(
             handle_call=self.calls,
             look_up=self.calls,
+            resolve_unknown=self.calls.resolve,
             register_tool=tools,
             manage_company=companies,
             registry=self.registry,

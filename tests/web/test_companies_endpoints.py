@@ -21,6 +21,7 @@ async def test_a_company_that_was_never_set_has_the_platforms_settings(gateway: 
         "repeat_window_s": 60.0,
         "retention_s": 2_592_000.0,
         "on_finding": "warn",
+        "runtime_may_resolve": False,
     }
 
 

@@ -13,6 +13,7 @@ from schemathesis import engine
 from schemathesis.config import SchemathesisConfig
 from schemathesis.engine import events
 
+from gateway.core import identity
 from gateway.core.answer import Answer
 from gateway.web.call_fields import FIELDS
 
@@ -37,7 +38,29 @@ CONFIG = {
 def api(make_gateway: Any) -> Any:
     gateway = make_gateway()
     asyncio.run(gateway.register("place_order", "get_order"))
+    asyncio.run(leave_unknown(gateway))
     return gateway
+
+
+async def leave_unknown(gateway: Any) -> None:
+    """One call whose outcome never comes, for what resolves it: it ends unsettled with this loop."""
+    gateway.merchant.gates["place_order"] = asyncio.Event()
+    calling = asyncio.ensure_future(gateway.call(tool_call_id="unknown"))
+    await gateway.merchant.reached.wait()
+    del gateway.merchant.gates["place_order"]
+    assert not calling.done()
+
+
+UNKNOWN = identity.effect_id(
+    "acme",
+    "c-1",
+    None,
+    "unknown",
+    identity.Kind.TOOL_CALL,
+    "place_order",
+    identity.read_arguments({}).canonical,
+    0,
+).hex()
 
 
 def map_case(context: Any, case: Any) -> Any:
@@ -52,6 +75,9 @@ def map_case(context: Any, case: Any) -> Any:
             if isinstance(call, dict) and isinstance(call.get("tool"), str) and "arguments" in call:
                 call["tool"] = "place_order" if len(call["tool"]) % 2 else "get_order"
                 call["company"] = "acme"
+        if "outcome" in case.body and case.path_parameters:
+            case.path_parameters["effect_id"] = UNKNOWN
+            case.body.update(company="acme", conversation="c-1")
         if "endpoint" in case.body:
             case.body["endpoint"] = "https://shop.example/tools"
             case.body["parameters"] = {"type": "object"}

@@ -13,20 +13,25 @@
 --       5 number of index operations, each 4 long: key number, "+" | "-", member, ms from now | "inf"
 --       then number of events, and the events
 --       then for each value: expected version, "=" | "w" | "d", ms to live | "ever" | "keep", payload
+-- ARGV may also be one MessagePack array of all these: forty arguments cost a client more than one.
 -- A life of "ever" has no end, "keep" leaves the end that stands.
 -- Returns {1, now} when written; else {0, now, live count, value.., followed key, followed value, ..}
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local version, prefix, limit, keep = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local operations = tonumber(ARGV[5])
+local argument = ARGV
+if #ARGV == 1 then
+  argument = cmsgpack.unpack(ARGV[1])
+end
+local version, prefix, limit, keep = argument[1], argument[2], argument[3], argument[4]
+local operations = tonumber(argument[5])
 local at = 6 + operations * 4
-local events = tonumber(ARGV[at])
+local events = tonumber(argument[at])
 local values = at + events + 1
 
 local unchanged = version ~= ''
 if unchanged then
   for i = 5, #KEYS do
-    if redis.call('GETRANGE', KEYS[i], 0, 7) ~= ARGV[values + (i - 5) * 4] then
+    if redis.call('GETRANGE', KEYS[i], 0, 7) ~= argument[values + (i - 5) * 4] then
       unchanged = false
       break
     end
@@ -77,9 +82,9 @@ end
 local stamp = version .. string.format('%013d', now)
 for i = 5, #KEYS do
   local from = values + (i - 5) * 4
-  local action, life = ARGV[from + 1], ARGV[from + 2]
+  local action, life = argument[from + 1], argument[from + 2]
   if action == 'w' then
-    local value = stamp .. ARGV[from + 3]
+    local value = stamp .. argument[from + 3]
     if life == 'ever' then
       redis.call('SET', KEYS[i], value)
     elseif life == 'keep' then
@@ -96,17 +101,17 @@ if admits then
 end
 for i = 0, operations - 1 do
   local from = 6 + i * 4
-  local key = KEYS[tonumber(ARGV[from])]
-  if ARGV[from + 1] == '-' then
-    redis.call('ZREM', key, ARGV[from + 2])
-  elseif ARGV[from + 3] == 'inf' then
-    redis.call('ZADD', key, '+inf', ARGV[from + 2])
+  local key = KEYS[tonumber(argument[from])]
+  if argument[from + 1] == '-' then
+    redis.call('ZREM', key, argument[from + 2])
+  elseif argument[from + 3] == 'inf' then
+    redis.call('ZADD', key, '+inf', argument[from + 2])
   else
-    redis.call('ZADD', key, now + ARGV[from + 3], ARGV[from + 2])
+    redis.call('ZADD', key, now + argument[from + 3], argument[from + 2])
   end
 end
 for i = 1, events do
-  redis.call('RPUSH', KEYS[2], string.format('%013d', now) .. ARGV[at + i])
+  redis.call('RPUSH', KEYS[2], string.format('%013d', now) .. argument[at + i])
 end
 -- What belongs to the whole conversation lives as long as the longest-lived effect in it, the events at least as long
 -- as this write says; a shorter life never takes back a longer one.
