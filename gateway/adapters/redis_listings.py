@@ -81,7 +81,12 @@ class Listings:
         fell due `after`."""
         keys = [Bucket(number).due for number in numbers]
         found = await self._look(self._due, keys, limit, after, "-inf", width=3)
-        return [(numbers[place], id_, when) for place, id_, when in found]
+        lapsed: list[tuple[int, bytes, bytes]] = []
+        for place, id_, when in found:
+            if len(lapsed) >= limit and numbers[place] != lapsed[-1][0]:
+                break  # of a bucket behind the limit: a cursor there would pass over the rest of this one
+            lapsed.append((numbers[place], id_, when))
+        return lapsed
 
     async def _lost(self, numbers: range, most: int, last: bytes) -> list[tuple[int, bytes]]:
         """What is unknown in some buckets, in their order: bucket and id; of the first only ids behind `last`."""

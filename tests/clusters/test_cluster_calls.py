@@ -129,7 +129,11 @@ def moving(cluster: Cluster, slot: int, letters: bytes) -> Iterator[tuple[Server
         cluster.end_move(slot, source, target)
 
 
-@pytest.mark.parametrize("left_behind", [b"e", b"i", b"lvDU", b"eilpvDU", b""], ids=lambda letters: letters.decode())
+@pytest.mark.parametrize(
+    "left_behind",
+    [b"e", *(pytest.param(letters, marks=pytest.mark.slow) for letters in (b"i", b"lvDU", b"eilpvDU", b""))],
+    ids=["record", "id", "indexes", "nearly-all", "nothing"],
+)
 async def test_p4_15_a_record_that_is_on_its_way_is_never_read_as_absent(
     three: Cluster, desk_at: DeskAt, left_behind: bytes
 ) -> None:

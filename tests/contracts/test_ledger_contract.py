@@ -13,6 +13,7 @@ from redis.exceptions import ResponseError
 
 from gateway.adapters import ledger_codec, redis_ledger, redis_listings
 from gateway.adapters.ledger_codec import UnknownFormat
+from gateway.adapters.ledger_keys import Bucket
 from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
@@ -565,6 +566,9 @@ async def test_p4_15_listings_over_a_cluster_find_what_they_find_at_one_server(r
             claimed = await redis_bench.claim(f"call_{number}", {"n": number}, lease_ms=0, **place)
             if listing == "unknown":
                 await redis_bench.lapse(claimed.effect)
+            else:  # each at a time of its own, as those that fell due at once are never parted
+                place_in = Bucket.of(identity.conversation_digest(place["company"], place["conversation"]))
+                await redis_bench.wire.do("ZADD", place_in.due, number + 1, claimed.effect.effect_id[:16])
 
     async def walked(ledger, company):
         found, cursor = [], None
