@@ -145,7 +145,7 @@ def _rest(ruling: Ruling) -> dict[str, object]:
         "reason": ruling.reason,
         "approval": approval,
         "rate_limits": limits,
-        "not_comparable": list(ruling.unclear),
+        "not_comparable": list(ruling.not_comparable),
     }
 
 

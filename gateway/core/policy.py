@@ -5,7 +5,8 @@ what the platform demands, and neither undoes the other's. Within one bundle the
 is asked first.
 
 Fail closed: a condition on an argument that is there, but cannot be compared, counts as met where the rule denies or
-asks, and as not met where it allows. The rate limit of an `allow` passed over so is counted all the same.
+asks, and as not met where it allows. The rate limit of an `allow` passed over so is counted all the same,
+unless the call is denied.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Ruling(msgspec.Struct, frozen=True):
     approval: Approval | None = None
     limits: tuple[RateLimit, ...] = ()
     """All of them count, and each must leave room."""
-    unclear: tuple[str, ...] = ()
+    not_comparable: tuple[str, ...] = ()
     """JSON Pointers of arguments that could not be compared and met the rule so."""
 
 
@@ -239,4 +240,4 @@ def _unclear(rule: Rule, call: PolicyCall, passed: tuple[RateLimit, ...]) -> Rul
     unclear = tuple(
         condition.wanted.at.text for condition in rule.when.arguments if condition.answer(call.arguments) is None
     )
-    return _with(msgspec.structs.replace(rule.ruling, unclear=unclear), passed)
+    return _with(msgspec.structs.replace(rule.ruling, not_comparable=unclear), passed)

@@ -208,7 +208,7 @@ def test_p7_3_an_amount_that_cannot_be_compared_meets_a_rule_that_denies_or_asks
     rules = [{"id": "r", "priority": 1, "when": {"arguments": {"/v": {"gt": 5000}}}, "then": {"decision": decision}}]
     ruling = decide(read_bundle({"default_action": default, "rules": rules}), call(f'{{"v": {value}}}'))
     assert ruling.rule_id == rule
-    assert ruling.unclear == (("/v",) if rule and decision != "allow" else ())
+    assert ruling.not_comparable == (("/v",) if rule and decision != "allow" else ())
 
 
 def test_booleans_and_what_is_nearly_a_number_are_none() -> None:
