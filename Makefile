@@ -1,12 +1,12 @@
 # Everything runs in .venv, which .ci/setup.sh makes and keeps in step with tests/requirements.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-full check lint bench replay chaos accuracy lock clean
+.PHONY: help setup demo serve test test-full check lint bench bench-ledger small-world replay chaos accuracy lock clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup:
 	@.ci/setup.sh
@@ -34,6 +34,12 @@ lint: setup
 
 bench: setup ## Measure the gateway on this machine
 	@$(BIN)/python -m benchmarks.bench
+
+bench-ledger: setup ## Measure what a recorded call takes in Redis, and a ledger that grows
+	@$(BIN)/python -m benchmarks.ledger_size
+
+small-world: setup ## Go through every interleaving of two callers, two gateways and a crash (half an hour)
+	@$(BIN)/python -m tests.small_world
 
 replay: setup ## Replay recorded calls: make replay DATA=calls.jsonl
 	@test -n "$(DATA)" || { echo "which calls? make replay DATA=calls.jsonl" >&2; exit 2; }

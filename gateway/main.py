@@ -27,6 +27,7 @@ from gateway.core.model import Principal, Role
 from gateway.core.registration import FromFile
 from gateway.ledger import claim_wait, examine_ledger, open_commands, refuse_unsafe
 from gateway.service.adopt_files import AdoptFiles
+from gateway.service.asking import Asking
 from gateway.service.deciding import Decider
 from gateway.service.handle_call import CallLimits, HandleCall
 from gateway.service.look_up import LookUp
@@ -39,6 +40,7 @@ from gateway.service.resolve_unknown import ResolveUnknown
 from gateway.service.running import Running
 from gateway.service.sending import Sending
 from gateway.service.settled_answers import SettledAnswers
+from gateway.service.status_question import StatusQuestion
 from gateway.service.sweep import Sweep
 from gateway.service.waiting import Waiting
 from gateway.settings import Settings
@@ -62,7 +64,7 @@ class Gateway:
 
 @contextlib.asynccontextmanager
 async def open_gateway(settings: Settings, *, config: Path, environ: Mapping[str, str]) -> AsyncIterator[Gateway]:
-    """Connect, read the merchants' files, start the sweep; undo it all in the reverse order.
+    """Connect, read the merchants' files, start what is done unasked; undo it all in the reverse order.
 
     Raises LocalRedisError where the embedded ledger cannot start, ConfigError for wrong merchant files and for a ledger
     that may forget what was done (4.14), LedgerUnavailable where the ledger does not answer.
@@ -83,14 +85,15 @@ async def open_gateway(settings: Settings, *, config: Path, environ: Mapping[str
         world = _World(settings, commands, merchant, resolver, _merchant_files(settings, config, environ))
         await world.adopt_files()
         gateway = world.gateway(ledger_ended)
-        sweeping = asyncio.create_task(world.sweep.forever())
+        unasked = [asyncio.create_task(each.forever()) for each in (world.sweep, world.asking)]
         try:
             yield gateway
         finally:
             left_s = gateway.stopping.left_s(settings.stop.grace_s)
             await gateway.app.calls.drain(left_s)
-            sweeping.cancel()
-            await asyncio.gather(sweeping, return_exceptions=True)
+            for task in unasked:
+                task.cancel()
+            await asyncio.gather(*unasked, return_exceptions=True)
             with contextlib.suppress(LedgerUnavailable):
                 await world.notes.flush(everything=True)
             await world.background.drain(gateway.stopping.left_s(settings.stop.grace_s) + 0.5)
@@ -120,7 +123,11 @@ class _World:
         )
         self.metrics = Metrics()
         self.decider = Decider(
-            self.ledger, sleep=self.clock.sleep, jitter=random.random, count_conflict=self.metrics.conflict
+            self.ledger,
+            sleep=self.clock.sleep,
+            jitter=random.random,
+            count_conflict=self.metrics.conflict,
+            on_unknown=lambda effect: self.asking.became_unknown(effect),
         )
         self.waiting = Waiting(self.clock)
         self.settled = SettledAnswers(self.clock)
@@ -132,6 +139,24 @@ class _World:
             self.clock,
             result_cap=settings.merchants.result_cap_bytes,
             count=self.metrics.merchant_outcome,
+        )
+        self.asking = Asking(
+            ledger=self.ledger,
+            registry=self.registry,
+            question=StatusQuestion(
+                merchant=merchant,
+                sign=sign_headers,
+                registry=self.registry,
+                ledger=self.ledger,
+                decider=self.decider,
+                clock=self.clock,
+                randomness=self.randomness,
+                result_cap=settings.merchants.result_cap_bytes,
+                count=self.metrics.status_answer,
+            ),
+            clock=self.clock,
+            jitter=random.random,
+            pace=settings.asking.pace,
         )
         self.register_tool = RegisterTool(
             registry=self.registry,
@@ -166,6 +191,7 @@ class _World:
             ),
             reading=Reading(self.sending, self.registry, self.clock, self.randomness),
             waiting=self.waiting,
+            asking=self.asking,
             notes=self.notes,
             settled=self.settled,
             schemas=self.schemas,

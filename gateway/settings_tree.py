@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 from gateway.adapters.redis_urls import LedgerUrlError, parse_ledger_url
 from gateway.core.addresses import LOOPBACK, Network
 from gateway.core.model import Company
+from gateway.service.asking import Pace
 
 MIB: Final = 1_048_576
 
@@ -100,6 +101,20 @@ class CallSettings(_Section):
     )
 
 
+class AskingSettings(_Section):
+    """How merchants with a status endpoint are asked about unknown outcomes (5.4)."""
+
+    first_s: float = Field(
+        default=1.0, ge=0.05, le=60, description="seconds from 0.05 to 60; doubled after each question in vain"
+    )
+    longest_s: float = Field(default=600.0, ge=1, le=86_400, description="seconds from 1 to 86400")
+    at_once: int = Field(default=32, ge=1, le=1_000, description="questions on their way, from 1 to 1000")
+
+    @property
+    def pace(self) -> Pace:
+        return Pace(self.first_s, self.longest_s, self.at_once)
+
+
 class RetentionSettings(_Section):
     """How long settled effects are kept (4.13)."""
 
@@ -136,6 +151,7 @@ class Settings(_Section):
     http: HttpSettings = HttpSettings()
     merchants: MerchantSettings = MerchantSettings()
     calls: CallSettings = CallSettings()
+    asking: AskingSettings = AskingSettings()
     retention: RetentionSettings = RetentionSettings()
     registration: RegistrationSettings = RegistrationSettings()
     stop: StopSettings = StopSettings()

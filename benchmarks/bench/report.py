@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from benchmarks.bench.run import Bench
-from benchmarks.bench.subjects import CONCURRENT, HOT, NEW, REPLAY
+from benchmarks.bench.subjects import ASKED, CONCURRENT, HOT, NEW, REPLAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Bar:
     at_most: float
 
 
-BARS: Final = (Bar(NEW, 1.3), Bar(REPLAY, 0.5), Bar(HOT, 0.5))
+BARS: Final = (Bar(NEW, 1.3), Bar(ASKED, 0.5), Bar(REPLAY, 0.5), Bar(HOT, 0.5))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.bench.traffic import MENU, ORDER, Calls, NewCalls, repeats
+from benchmarks.bench.traffic import MENU, ORDER, Calls, NewCalls, asking, repeats
 
 CONCURRENT: Final = (64, 1)
 PROXY: Final = "plain proxy"
 NEW: Final = "gateway, new side-effecting call"
 REPLAY: Final = "gateway, replay (each id once)"
 HOT: Final = "gateway, replay (one id)"
+ASKED: Final = "gateway, replay asking the ledger"
 _OF_THE_MADE: Final = {64: 0.75, 1: 1.0}
 """How much of what new calls left to replay a slice may take: what is left is for the ones after it."""
 
@@ -55,6 +56,10 @@ def subjects(merchant: Where, proxy: Where, gateway: Where) -> list[Subject]:
         taken = repeats(deque(new.made.popleft() for _ in range(share)))
         return [taken] * concurrent
 
+    def asked(concurrent: int) -> list[Iterator[bytes]]:
+        taken = asking(list(itertools.islice(new.made, 4_000)))
+        return [taken] * concurrent
+
     def one_id(concurrent: int) -> list[Iterator[bytes]]:
         return [itertools.repeat(new.hot)] * concurrent
 
@@ -65,6 +70,7 @@ def subjects(merchant: Where, proxy: Where, gateway: Where) -> list[Subject]:
         Subject(PROXY, proxy.port, proxy.pid, order, plain),
         Subject("gateway, read-only call", gateway.port, gateway.pid, ordered, menu),
         Subject(NEW, gateway.port, gateway.pid, ordered, orders),
+        Subject(ASKED, gateway.port, gateway.pid, replayed, asked),
         Subject(REPLAY, gateway.port, gateway.pid, replayed, each_once),
         Subject(HOT, gateway.port, gateway.pid, replayed, one_id),
     ]

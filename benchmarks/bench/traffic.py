@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from benchmarks.processes import DEV_KEY, LOOPBACK
@@ -119,6 +119,19 @@ class NewCalls:
                 if self._keep:
                     self.made.append(request)
                     self.hot = self.hot or request
+
+
+def asking(requests: Iterable[bytes]) -> Iterator[bytes]:
+    """The same calls again and again with the attempt left out: no process may answer those by what it has kept, so
+    each asks the ledger."""
+    stated = b', "attempt": 1'
+    again = []
+    for request in requests:
+        head, _, body = request.partition(b"\r\n\r\n")
+        shorter = body.replace(stated, b"")
+        length = b"Content-Length: %d"
+        again.append(head.replace(length % len(body), length % len(shorter)) + b"\r\n\r\n" + shorter)
+    return itertools.cycle(again)
 
 
 def repeats(made: deque[bytes]) -> Iterator[bytes]:

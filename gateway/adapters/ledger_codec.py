@@ -1,14 +1,20 @@
-"""How records and slots are stored: MessagePack behind a version and the time of writing (see swap.lua)."""
+"""How records and slots are stored: MessagePack behind a version and the time of writing (see swap.lua).
+
+Golden vectors in `tests/vectors/stored.json` pin the bytes: what is written today is read for as long as the retention
+time, also by newer gateways (4.13).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
-from gateway.core.conversation import CallSlot, Event, Known, PrintSlot
+from gateway.adapters import ledger_packing as packing
+from gateway.core.conversation import CallSlot, Known, PrintSlot
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.ports import LoggedEvent
 from gateway.core.record import FORMAT, SETTLED, Effect, Status
@@ -17,12 +23,14 @@ _HEAD: Final = 21
 T = TypeVar("T")
 _POINTERS: Final = 4
 """Records that come with a slot unasked; each may hold a large result."""
+_DEFLATED: Final = b"\xc1"
+"""In front of a deflated record; no MessagePack begins with it."""
+_WORTH_DEFLATING: Final = 768
+_MOST_DEFLATED: Final = 64 * 1024
+"""Bytes of a packed record. Larger ones would hold up everybody else for the time that deflating them takes."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 _effect: Final = msgspec.msgpack.Decoder(Effect).decode
-_call_slot: Final = msgspec.msgpack.Decoder(CallSlot).decode
-_print_slot: Final = msgspec.msgpack.Decoder(PrintSlot).decode
 _attempt: Final = msgspec.msgpack.Decoder(int).decode
-_event: Final = msgspec.msgpack.Decoder(tuple[str, bytes | None, dict[str, Any]]).decode
 
 
 class UnknownFormat(LedgerUnavailable):
@@ -46,17 +54,36 @@ def opened(value: bytes) -> Stored:
 
 
 def effect_payload(effect: Effect) -> bytes:
-    return b"\x00" + _encode(effect)
+    """What is settled is written once and kept for long: deflated, where that is worth it."""
+    packed = _encode(effect)
+    if effect.status in SETTLED and _WORTH_DEFLATING <= len(packed) <= _MOST_DEFLATED:
+        deflater = zlib.compressobj(1, zlib.DEFLATED, -12)
+        deflated = deflater.compress(packed) + deflater.flush()
+        if len(deflated) < len(packed):
+            return b"\x00" + _DEFLATED + deflated
+    return b"\x00" + packed
 
 
-def slot_payload(slot: CallSlot) -> bytes:
-    """A slot points to the records of its latest bindings, so that a look at the slot brings them too (4.10)."""
+def _effect_in(payload: bytes) -> Effect:
+    if payload[1:2] != _DEFLATED:
+        return _effect(payload[1:])
+    inflater = zlib.decompressobj(-12)
+    packed = inflater.decompress(payload[2:], _MOST_DEFLATED)
+    if not inflater.eof:
+        raise ValueError("a deflated record that does not end")
+    return _effect(packed)
+
+
+def slot_payload(slot: CallSlot, records: Mapping[bytes, Effect | None]) -> bytes:
+    """A slot points to the records of its latest bindings, so that a look at the slot brings them too (4.10);
+    `records` are those that stand once it is written."""
     latest = slot.bindings[-_POINTERS:]
-    return bytes((len(latest),)) + b"".join([b.effect[:16] for b in latest]) + _encode(slot)
+    pointers = b"".join([b.effect[:16] for b in latest])
+    return bytes((len(latest),)) + pointers + packing.pack_slot(slot, records, len(latest))
 
 
 def identical_payload(slot: PrintSlot) -> bytes:
-    return b"\x00" + _encode(slot)
+    return b"\x00" + packing.pack_identical(slot)
 
 
 def attempt_payload(attempt: int) -> bytes:
@@ -66,13 +93,13 @@ def attempt_payload(attempt: int) -> bytes:
 def _read(decode: Callable[[bytes], T], raw: bytes) -> T:
     try:
         return decode(raw)
-    except msgspec.DecodeError as wrong:
+    except (msgspec.DecodeError, ValueError, TypeError, LookupError, zlib.error) as wrong:
         raise UnknownFormat(str(wrong)) from wrong
 
 
 def effect_of(stored: Stored) -> Effect:
     """The record, its times of "as of this write" filled in. Raises UnknownFormat."""
-    effect: Effect = _read(_effect, stored.payload[1:])
+    effect: Effect = _read(_effect_in, stored.payload)
     if effect.format > FORMAT:
         raise UnknownFormat(f"record format {effect.format}, this gateway reads up to {FORMAT}")
     return stamped(effect, stored.written_ms)
@@ -90,16 +117,25 @@ def stamped(effect: Effect, now_ms: int) -> Effect:
     return msgspec.structs.replace(effect, **changes) if changes else effect
 
 
-def slot_of(stored: Stored) -> CallSlot:
+def pointers_of(stored: Stored) -> list[bytes]:
+    """The first bytes of the ids of the effects that a slot points to."""
+    if not stored.payload:
+        return []
+    return [stored.payload[1 + 16 * n : 17 + 16 * n] for n in range(stored.payload[0])]
+
+
+def slot_of(stored: Stored, records: Mapping[bytes, Effect | None]) -> CallSlot:
+    """`records`: those that it points to, by the first bytes of their ids."""
     if not stored.payload:
         return CallSlot()
-    return _read(_call_slot, stored.payload[1 + 16 * stored.payload[0] :])
+    pointers = pointers_of(stored)
+    return _read(lambda raw: packing.unpack_slot(raw, pointers, records), stored.payload[1 + 16 * len(pointers) :])
 
 
 def identical_of(stored: Stored) -> PrintSlot:
     if not stored.payload:
         return PrintSlot()
-    return identical_stamped(_read(_print_slot, stored.payload[1:]), stored.written_ms)
+    return identical_stamped(_read(packing.unpack_identical, stored.payload[1:]), stored.written_ms)
 
 
 def identical_stamped(slot: PrintSlot, now_ms: int) -> PrintSlot:
@@ -115,10 +151,10 @@ def attempt_of(stored: Stored) -> int:
     return _read(_attempt, stored.payload[1:]) if stored.payload else 0
 
 
-def event_bytes(event: Event) -> bytes:
-    return _encode((event.type, event.effect_id, event.data))
+event_lines = packing.pack_events
 
 
 def event_of(seq: int, raw: bytes) -> LoggedEvent:
-    type_, effect_id, data = _event(raw[13:])
-    return LoggedEvent(seq, int(raw[:13]), Event(type_, effect_id, data))
+    """As it lies there: its effect may be the first bytes of an id, or b"", which is that of the line before. Raises
+    UnknownFormat."""
+    return LoggedEvent(seq, int.from_bytes(raw[:6], "big"), _read(packing.unpack_event, raw[6:]))

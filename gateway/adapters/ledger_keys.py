@@ -53,7 +53,7 @@ class Bucket:
         return self._tag + b"i" + digest
 
     def identical(self, fingerprint: bytes) -> bytes:
-        return self._tag + b"p" + self._conversation + fingerprint[:16]
+        return self._tag + b"p" + _both(self._conversation, fingerprint)
 
     def turn(self, turn: bytes) -> bytes:
         # 31 bytes at most as they are, else 32 of their digest: no turn has the key of another.
@@ -72,6 +72,12 @@ class Bucket:
     def keys(self, names: Iterable[tuple[str, bytes]]) -> list[bytes]:
         """The key of each name."""
         return [_KEY_OF[kind](self, rest) for kind, rest in names]
+
+
+@lru_cache(maxsize=8_192)
+def _both(conversation: bytes, fingerprint: bytes) -> bytes:
+    """16 bytes naming a fingerprint within a conversation: one key of many, so its length counts."""
+    return hashlib.sha256(conversation + fingerprint).digest()[:16]
 
 
 _KEY_OF: Final = {"effect": Bucket.record, "slot": Bucket.slot, "identical": Bucket.identical, "turn": Bucket.turn}

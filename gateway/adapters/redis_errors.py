@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable
 from typing import Any, Final
 
 from redis import exceptions as rx
+
+from gateway.core.errors import LedgerUnavailable
 
 
 class LedgerUnreachable(Exception):
@@ -91,3 +94,11 @@ def unreachable(cause: BaseException | None, *, may_have_run: bool) -> LedgerUnr
     error = LedgerUnreachable(said, may_have_run=may_have_run)
     error.__cause__ = cause
     return error
+
+
+async def served(asked: Awaitable[Any]) -> Any:
+    """What was asked of the ledger. Raises LedgerUnavailable where Redis did not serve it."""
+    try:
+        return await asked
+    except LedgerUnreachable as cause:
+        raise LedgerUnavailable(may_have_run=cause.may_have_run) from cause

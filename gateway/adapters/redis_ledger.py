@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -12,16 +10,16 @@ import msgpack
 
 from gateway.adapters import ledger_codec as codec
 from gateway.adapters.claim_wait import ClaimWait, replies
-from gateway.adapters.ledger_keys import BUCKETS, Bucket
-from gateway.adapters.redis_commands import Argument, LedgerUnreachable, SendsCommands
+from gateway.adapters.ledger_events import read_events
+from gateway.adapters.ledger_keys import Bucket
+from gateway.adapters.redis_commands import SendsCommands
+from gateway.adapters.redis_errors import served
+from gateway.adapters.redis_listings import Listings
 from gateway.adapters.redis_scripts import Script
 from gateway.core.conversation import CallSlot, Event, View, Where, Writes
-from gateway.core.errors import LedgerUnavailable
 from gateway.core.granting import MAX_LIVE
 from gateway.core.ports import Line, LoggedEvent, Page, Swap
 from gateway.core.record import UNENDING, Effect, Status
-
-_log = logging.getLogger("oncegate.ledger")
 
 Name = tuple[str, bytes]
 # Not msgspec: what Redis unpacks with is older than MessagePack's type for bytes.
@@ -29,6 +27,7 @@ _pack: Final = msgpack.Packer(use_bin_type=False).pack
 _UNCHANGED: Final = (b"=", b"", b"")
 _DUE, _UNKNOWN, _LIVE = 3, 4, 1  # key numbers in swap.lua
 _CHUNK: Final = 256
+"""Appends in one write."""
 _FOREVER, _KEEP = "ever", "keep"
 _THOUGH_FULL: Final = b"end"
 _EMPTIED_MS: Final = 3_600_000
@@ -51,7 +50,7 @@ class RedisLedger:
         self._nonce = nonce
         self._wait = wait
         self._swap = Script.load("swap")
-        self._due = Script.load("due")
+        self._listings = Listings(commands)
 
     async def read(self, where: Where) -> View:
         bucket = Bucket.of(where.conversation)
@@ -61,7 +60,7 @@ class RedisLedger:
 
     async def swap(self, where: Where, view: View, writes: Writes) -> Swap:
         bucket, version = Bucket.of(where.conversation), self._nonce()
-        values = _values(where, writes)
+        values = _values(where, view, writes)
         versions = view.versions
         names = {**dict.fromkeys(bucket.read_by(where)), **versions, **values}
         operations = _operations(view, writes)
@@ -73,7 +72,7 @@ class RedisLedger:
             len(operations) // 4,
             *operations,
             len(writes.events),
-            *[codec.event_bytes(event) for event in writes.events],
+            *codec.event_lines(writes.events),
         ]
         for name in names:
             arguments.append(versions.get(name, b""))
@@ -86,97 +85,40 @@ class RedisLedger:
 
     async def append(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> None:
         keys, arguments = self._appending(conversation, events, keep_ms)
-        await self._guarded(self._swap.run(self._commands, keys, arguments))
+        await served(self._swap.run(self._commands, keys, arguments))
 
     async def append_each(self, lines: Sequence[Line]) -> None:
         asked = [self._appending(line.conversation, (line.event,), line.keep_ms) for line in lines]
         for start in range(0, len(asked), _CHUNK):
-            await self._guarded(self._swap.run_each(self._commands, asked[start : start + _CHUNK]))
+            await served(self._swap.run_each(self._commands, asked[start : start + _CHUNK]))
 
     def _appending(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> tuple[list[Any], list[Any]]:
         """A swap of no values: it writes its events, whatever else has changed."""
         bucket = Bucket.of(conversation)
         keys: list[Any] = [bucket.live, bucket.events, bucket.due, bucket.unknown]
-        lines = [codec.event_bytes(event) for event in events]
+        lines = codec.event_lines(events)
         return keys, [self._nonce(), bucket.records, b"", keep_ms, 0, len(lines), *lines]
 
     async def events(self, conversation: bytes, after: int, limit: int) -> list[LoggedEvent]:
-        raw = await self._do("LRANGE", Bucket.of(conversation).events, after, after + limit - 1)
-        return [codec.event_of(after + 1 + place, line) for place, line in enumerate(raw)]
+        async def lines(start: int, number: int) -> list[LoggedEvent]:
+            asked = self._commands.do("LRANGE", Bucket.of(conversation).events, start, start + number - 1)
+            return [codec.event_of(start + 1 + place, line) for place, line in enumerate(await served(asked))]
+
+        return await read_events(lines, after, limit)
 
     async def due(self, limit: int, cursor: str | None = None) -> Page:
-        # The cursor is a bucket and a time, so that what stays due, because nobody can read or end it, is passed once
-        # and hides nothing.
-        bucket, _, since = (cursor or "0:").partition(":")
-        at, after = int(bucket), f"({since}" if since else "-inf"
-        found: list[Effect] = []
-        seen = 0
-        while at < BUCKETS:
-            numbers = range(at, min(at + _CHUNK, BUCKETS))
-            lapsed = await self._lapsed(numbers, limit - seen, after)
-            found += [e for e in await self._records([(number, id_) for number, id_, _ in lapsed]) if e is not None]
-            seen += len(lapsed)
-            if seen >= limit:
-                number, _, when = lapsed[-1]
-                return Page(tuple(found), f"{number}:{when.decode()}")
-            at, after = numbers[-1] + 1, "-inf"
-        return Page(tuple(found), None)
+        return await self._listings.due(limit, cursor)
 
-    async def _lapsed(self, numbers: range, limit: int, after: str) -> list[tuple[int, bytes, bytes]]:
-        """What is due in some buckets, in their order: bucket, id, and when it fell due."""
-        calls: list[tuple[list[Argument], list[Argument]]]
-        calls = [([Bucket(number).due for number in numbers], [limit, after])]
-        if not self._commands.one_server:  # a script looks into one slot
-            calls = [([Bucket(n).due], [limit, after if n == numbers[0] else "-inf"]) for n in numbers]
-        answers = await self._guarded(self._due.run_each(self._commands, calls))
-        return [
-            (first + answer[i] - 1, answer[i + 1], answer[i + 2])
-            for first, answer in zip(numbers, answers, strict=False)
-            for i in range(0, len(answer), 3)
-        ]
-
-    async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
-        # The cursor names the last one seen, not how many were: those resolved since move nothing up.
-        bucket, _, last = (cursor or "0:").partition(":")
-        at = int(bucket)
-        found: list[Effect] = []
-        while at < BUCKETS:
-            numbers = range(at, min(at + _CHUNK, BUCKETS))
-            members = await asyncio.gather(*(self._do("ZRANGE", Bucket(n).unknown, 0, -1) for n in numbers))
-            for number, ids in zip(numbers, members, strict=True):
-                rest = sorted(i for i in ids if i.hex() > last)
-                records = await self._records([(number, i) for i in rest])
-                for member, effect in zip(rest, records, strict=True):
-                    if effect is not None and effect.company == company and effect.status is Status.INDETERMINATE:
-                        found.append(effect)
-                    if len(found) == limit:
-                        return Page(tuple(found), f"{number}:{member.hex()}")
-                last = ""
-            at = numbers[-1] + 1
-        return Page(tuple(found), None)
+    async def unknown(self, company: str | None, cursor: str | None, limit: int) -> Page:
+        return await self._listings.unknown(company, cursor, limit)
 
     async def ready(self) -> None:
         write = ("SET", Bucket(0).probe, b"1", "PX", 60_000)
         if self._wait is None:
-            await self._do(*write)
+            await served(self._commands.do(*write))
         else:
             _, reply = await replies(self._commands.do_together(write, self._wait.command))
             self._wait.check(reply)
-
-    async def _records(self, pairs: Sequence[tuple[int, bytes]]) -> list[Effect | None]:
-        raw = await asyncio.gather(*(self._do("GET", Bucket(number).records + id_) for number, id_ in pairs))
-        found: list[Effect | None] = []
-        passed_over: list[codec.UnknownFormat] = []
-        for value in raw:
-            try:
-                found.append(codec.effect_of(codec.opened(value)) if value else None)
-            except codec.UnknownFormat as unknown:
-                # One that a newer gateway wrote is that gateway's to sweep.
-                passed_over.append(unknown)
-                found.append(None)
-        if passed_over:
-            _log.error("%d records were passed over: %s", len(passed_over), passed_over[0])
-        return found
 
     async def _run(
         self, bucket: Bucket, names: Iterable[Name], arguments: list[Any], wait: ClaimWait | None = None
@@ -191,20 +133,8 @@ class RedisLedger:
             if swapped[0] == 1:
                 wait.check(reply)
             return swapped
-        try:
-            answer: list[Any] = await self._swap.run(self._commands, keys, arguments)
-        except LedgerUnreachable as cause:
-            raise LedgerUnavailable(may_have_run=cause.may_have_run) from cause
+        answer: list[Any] = await served(self._swap.run(self._commands, keys, arguments))
         return answer
-
-    async def _do(self, *arguments: Any) -> Any:
-        return await self._guarded(self._commands.do(*arguments))
-
-    async def _guarded(self, asked: Any) -> Any:
-        try:
-            return await asked
-        except LedgerUnreachable as cause:
-            raise LedgerUnavailable(may_have_run=cause.may_have_run) from cause
 
 
 def _view(bucket: Bucket, names: Sequence[Name], answer: Sequence[Any]) -> View:
@@ -215,40 +145,49 @@ def _view(bucket: Bucket, names: Sequence[Name], answer: Sequence[Any]) -> View:
     versions: dict[Name, bytes] = {}
     view = View(now_ms=now_ms, slots=slots, effects=effects, live=live, versions=versions)
     identical, highest = view.identical, 0
+    followed = values[len(names) :]
+    records: dict[bytes, Effect | None] = {}
+    looked_into: list[tuple[bytes, codec.Stored]] = []
     for name, value in zip(names, values, strict=False):
         stored = codec.opened(value)
         versions[name] = stored.version
         kind, rest = name
         if kind == "slot":
-            slots[rest] = codec.slot_of(stored)
+            looked_into.append((rest, stored))
         elif kind == "identical":
             identical = codec.identical_of(stored)
         elif kind == "turn":
             highest = codec.attempt_of(stored)
         else:
-            effects[rest] = codec.effect_of(stored) if value else None
-    pointed = {bucket.record(b.effect): b.effect for slot in slots.values() for b in slot.bindings}
-    followed = values[len(names) :]
+            effects[rest] = records[rest[:16]] = codec.effect_of(stored) if value else None
+    at = len(bucket.records)
     for key, value in zip(followed[::2], followed[1::2], strict=True):
         stored = codec.opened(value)
-        effects[pointed[key]] = codec.effect_of(stored) if value else None
-        versions["effect", pointed[key]] = stored.version
+        effect = records[key[at:]] = codec.effect_of(stored) if value else None
+        if effect is not None:
+            effects[effect.effect_id] = effect
+            versions["effect", effect.effect_id] = stored.version
+    for digest, stored in looked_into:
+        slot = slots[digest] = codec.slot_of(stored, records)
+        for gone in [b.effect for b in slot.bindings if b.effect not in effects and b.effect[:16] in records]:
+            effects[gone], versions["effect", gone] = None, b""
     return View(now_ms, slots, identical, effects, highest, live, versions)
 
 
-def _values(where: Where, writes: Writes) -> dict[Name, tuple[Any, Any, bytes]]:
+def _values(where: Where, view: View, writes: Writes) -> dict[Name, tuple[Any, Any, bytes]]:
     """For each value that changes: what to do, how long it may live, and its payload."""
     values: dict[Name, tuple[Any, Any, bytes]] = {}
     for effect_id, effect in writes.effects.items():
         values["effect", effect_id] = (
             (b"d", b"", b"") if effect is None else (b"w", _life(effect, writes), codec.effect_payload(effect))
         )
+    records = {**view.effects, **writes.effects}
     for digest, slot in writes.slots.items():
         if not slot.bindings:
             values["slot", digest] = (b"d", b"", b"")
             continue
         life = _FOREVER if any(b.open for b in slot.bindings) else _kept(writes)
-        values["slot", digest] = (b"w", life, codec.slot_payload(slot))
+        values["slot", digest] = (b"w", life, codec.slot_payload(slot, records))
     if writes.identical is not None:
         if writes.identical.known or writes.identical.taken:
             unending = any(k.status in UNENDING for k in writes.identical.known)

@@ -1,4 +1,4 @@
-"""`oncegate calls`: what happened to a call, what is not known, and saying how that ended."""
+"""`oncegate calls`: what happened to a call and why, what is not known, and saying how that ended."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import json
 from typing import Any
 
 from gateway.commands import remote
+from gateway.core.explain import explain
 
 EXAMPLES = """\
 examples:
   oncegate calls show acme c-42 call_9f
   oncegate calls show acme c-42 call_9f --turn t-7 --json
+  oncegate calls show acme c-42 --effect 7d955ba7
   oncegate calls unknown acme
   oncegate calls resolve acme c-42 EFFECT --succeeded '"Order MO-1001 placed."' --note "seen in the shop"
 """
@@ -29,7 +31,7 @@ examples:
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    show = actions.add_parser("show", help="the stored records of one id, with their events")
+    show = actions.add_parser("show", help="what became of one id or effect, why, and what can be done now")
     unknown = actions.add_parser("unknown", help="calls whose outcome is not known")
     resolve = actions.add_parser(
         "resolve",
@@ -42,9 +44,10 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         action.add_argument("company")
         action.set_defaults(run=remote.run, act=act)
     show.add_argument("conversation")
-    show.add_argument("tool_call_id")
+    show.add_argument("tool_call_id", nargs="?")
     show.add_argument("--turn")
     show.add_argument("--step", type=int)
+    show.add_argument("--effect", metavar="ID", help="an effect id, or how it begins, in place of a tool_call_id")
     unknown.add_argument("--limit", type=int, default=100)
     resolve.add_argument("conversation")
     resolve.add_argument("effect")
@@ -58,6 +61,10 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> int:
+    if (arguments.tool_call_id is None) == (arguments.effect is None):
+        raise remote.RemoteProblem("state a tool_call_id, or --effect with how the effect id begins")
+    if arguments.effect is not None:
+        return _show_effects(arguments)
     query = {
         "company": arguments.company,
         "conversation": arguments.conversation,
@@ -66,18 +73,56 @@ def _show(arguments: argparse.Namespace) -> int:
         "step": arguments.step,
     }
     answer = remote.ask(arguments, "GET", remote.path("calls"), query=query)
+    # A call that was denied has no record; why it was is in the log.
+    denied = [] if answer["calls"] else _denials(arguments)
+    answer["calls"] = [{**call, "explained": explain(call["events"])._asdict()} for call in answer["calls"]]
     if arguments.json:
-        remote.show(answer)
+        remote.show({**answer, "denied": [{**event, "explained": explain([event])._asdict()} for event in denied]})
         return 0
-    if not answer["calls"]:
-        print(
-            "no such call is recorded (read-only and denied calls are not, and settled ones end with their retention "
-            "time; denied ones are in oncegate events)"
-        )
-        return 1
     for call in answer["calls"]:
-        _print(call)
-    return 0
+        print(f"{call['tool']}  {remote.word(call['tool_call_id'])}  {call['status']}  (effect {call['effect_id']})")
+        _tell(call["events"])
+        _show_outcome(call)
+    for event in denied:
+        print(f"{remote.word(arguments.tool_call_id)}  denied, not recorded")
+        _tell([event])
+    if answer["calls"] or denied:
+        return 0
+    print(
+        "no such call is recorded (read-only and denied calls are not, and settled ones end with their retention "
+        "time; denied ones are in oncegate events)"
+    )
+    return 1
+
+
+def _show_effects(arguments: argparse.Namespace) -> int:
+    """From the events of the conversation alone."""
+    wanted, found = arguments.effect.lower(), dict[str, list[dict[str, Any]]]()
+    for event in remote.events(arguments, arguments.company, arguments.conversation):
+        if (event["effect_id"] or "").startswith(wanted):
+            found.setdefault(event["effect_id"], []).append(event)
+    if arguments.json:
+        remote.show(
+            {"effects": [{"effect_id": e, "events": of, "explained": explain(of)._asdict()} for e, of in found.items()]}
+        )
+        return 0
+    for effect, events in found.items():
+        print(f"effect {effect}  {explain(events).status}")
+        _tell(events)
+    if not found:
+        print("no event of such an effect is in the log of this conversation")
+    return 0 if found else 1
+
+
+def _denials(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    return [
+        event
+        for event in remote.events(arguments, arguments.company, arguments.conversation)
+        if event["type"] == "effect.denied"
+        and event["effect_id"] is None
+        and event.get("tool_call_id") == arguments.tool_call_id
+        and arguments.turn in (None, event.get("turn"))
+    ]
 
 
 def _unknown(arguments: argparse.Namespace) -> int:
@@ -135,10 +180,19 @@ def _json_text(text: str) -> str:
     return text
 
 
-def _print(call: dict[str, Any]) -> None:
-    print(f"{call['tool']}  {remote.word(call['tool_call_id'])}  {call['status']}  (effect {call['effect_id']})")
-    for event in call["events"]:
-        print(f"  {event['at']}  {event['type']:24} {remote.said_by(event)}")
+def _tell(events: list[dict[str, Any]]) -> None:
+    """Each event in words, with what it says beside; then what can be done."""
+    explained = explain(events)
+    for event, told in zip(events, explained.story, strict=True):
+        print(f"  {event['at']}  {event['type']:24} {told}")
+        said = remote.said_by(event)
+        if said:
+            print(f"  {'':24}  {said}")
+    for line in explained.now:
+        print(f"  now: {line}")
+
+
+def _show_outcome(call: dict[str, Any]) -> None:
     if call["error"]:
         print(f"  {call['error']['message']}")
     elif call["result"] is not None:

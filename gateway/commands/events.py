@@ -13,7 +13,6 @@ examples:
   oncegate events acme c-42 --after 12 --json
   oncegate events acme                        (the company's own: tools registered and removed)
 """
-PAGE = 500
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
@@ -26,23 +25,14 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    after = arguments.after
-    while True:
-        query = {
-            "company": arguments.company,
-            "conversation": arguments.conversation,
-            "after": after,
-            "limit": PAGE,
-        }
-        events = remote.ask(arguments, "GET", remote.path("events"), query=query)["events"]
-        for event in events:
-            if arguments.json:
-                print(json.dumps(event, ensure_ascii=False))
-            else:
-                effect = (event["effect_id"] or "")[:12]
-                print(f"{event['seq']:>5}  {event['at']}  {event['type']:24} {effect:12}  {remote.said_by(event)}")
-        if len(events) < PAGE:
-            if not events and after == arguments.after and not arguments.json:
-                print("none")
-            return 0
-        after = events[-1]["seq"]
+    none = True
+    for event in remote.events(arguments, arguments.company, arguments.conversation, arguments.after):
+        none = False
+        if arguments.json:
+            print(json.dumps(event, ensure_ascii=False))
+        else:
+            effect = (event["effect_id"] or "")[:12]
+            print(f"{event['seq']:>5}  {event['at']}  {event['type']:24} {effect:12}  {remote.said_by(event)}")
+    if none and not arguments.json:
+        print("none")
+    return 0

@@ -6,12 +6,14 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
 DEFAULT_URL = "http://127.0.0.1:8080"
+EVENTS_PAGE = 500
 _MOST_BYTES = 64 * 1024 * 1024
 
 
@@ -69,6 +71,17 @@ def ask(
         reason = getattr(unreachable, "reason", unreachable)
         raise RemoteProblem(f"no gateway answers at {arguments.url}: {reason}; is `oncegate serve` running?") from None
     return json.loads(raw) if raw else None
+
+
+def events(arguments: argparse.Namespace, company: str, conversation: str | None, after: int = 0) -> Iterator[Any]:
+    """All events numbered above `after`, a page at a time. Raises RemoteProblem."""
+    while True:
+        query = {"company": company, "conversation": conversation, "after": after, "limit": EVENTS_PAGE}
+        page = ask(arguments, "GET", path("events"), query=query)["events"]
+        yield from page
+        if len(page) < EVENTS_PAGE:
+            return
+        after = page[-1]["seq"]
 
 
 def run(arguments: argparse.Namespace) -> int:

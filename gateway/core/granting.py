@@ -183,8 +183,9 @@ def attempt_seen(view: View, request: Claim) -> int | None:
 
 
 def _started(request: Claim, effect_id: bytes) -> tuple[Event, Event]:
+    mode = request.terms.mode
     return (
-        Event("effect.allowed", effect_id, {}),
+        Event("effect.allowed", effect_id, {} if mode is Mode.AT_MOST_ONCE else {"idempotency": mode}),
         Event("effect.executing", effect_id, {"lease_s": request.terms.lease_ms / 1000}),
     )
 

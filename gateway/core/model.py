@@ -50,7 +50,7 @@ class Tool:
     on_repeat: OnRepeat | None = None
     timeout_s: float = 10.0
     status_endpoint: str | None = None
-    """Kept, not asked yet (5.4 is planned)."""
+    """What knows what became of a call whose outcome is not known (5.4)."""
     unavailable_means_not_executed: bool = False
     hints: Hints = field(default_factory=Hints)
     protected_until_ms: int | None = None

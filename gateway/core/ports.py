@@ -28,7 +28,7 @@ class LoggedEvent(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Some effects, and the cursor that goes on from there (None: no more)."""
+    """Some effects, perhaps none, and the cursor that goes on from there (None: no more)."""
 
     effects: tuple[Effect, ...]
     cursor: str | None
@@ -76,8 +76,9 @@ class Ledger(Protocol):
         that can be read. A look goes on from the cursor behind it, whatever became of what it found."""
         ...
 
-    async def unknown(self, company: str, cursor: str | None, limit: int) -> Page:
-        """A company's indeterminate effects."""
+    async def unknown(self, company: str | None, cursor: str | None, limit: int) -> Page:
+        """Indeterminate effects of one company, or (None) of all; a bounded look: a page may hold fewer than `limit`,
+        or none, and still have a cursor."""
         ...
 
     async def ready(self) -> None:

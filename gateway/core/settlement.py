@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from gateway.core.conversation import Event, View, Writes
 from gateway.core.decisions import Conflicting, Gone, Late, Need, Settled, Step
 from gateway.core.granting import lapse, lost
 from gateway.core.record import SETTLED, Effect, Mode, Move, Outcome, Status, moved
+from gateway.core.reply_body import NULL
 from gateway.core.requests import End, Lose, Release, Resolve, Settle
 
 
@@ -36,25 +39,25 @@ def _settle(view: View, effect: Effect, request: Settle) -> Step:
     if effect.status in SETTLED:
         # Two tries of a call that is safe to retry may both come back, and with one key they say the same.
         ours = effect.settled_by == request.token or (issued and effect.mode is Mode.SAFE_TO_RETRY)
-        if ours and effect.outcome == request.outcome:
+        if ours and agree(effect.outcome, request.outcome):
+            return Step(Settled(effect))
+        if success and issued and not effect.settled_by and _borne_out(effect.outcome, request.outcome):
             return Step(Settled(effect))
         return _conflict(effect, request) if success and issued else Step(Late(effect))
     if effect.status is Status.EXECUTING and current:
         return _settled(view, effect, request.outcome, request.token, request.keep_ms, {})
-    late_truth = {
-        Status.EXECUTING: effect.mode is Mode.SAFE_TO_RETRY,
-        Status.INDETERMINATE: True,
-        Status.ABSENT: True,
-    }
     if success and issued:
-        if late_truth.get(effect.status, False):
+        if _open_to_truth(effect):
             return _settled(view, effect, request.outcome, request.token, request.keep_ms, {"late": True})
         return _conflict(effect, request)
     return Step(Late(effect))
 
 
-def _conflict(effect: Effect, request: Settle) -> Step:
-    event = Event("effect.conflict", effect.effect_id, {"stands": effect.status.value, "came": "succeeded"})
+def _conflict(effect: Effect, request: Settle | Resolve) -> Step:
+    data: dict[str, object] = {"stands": effect.status.value, "came": "succeeded"}
+    if isinstance(request, Resolve):
+        data["said_by_merchant"] = True
+    event = Event("effect.conflict", effect.effect_id, data)
     writes = Writes(events=(event,), keep_ms=request.keep_ms, though_full=True)
     return Step(Conflicting(effect), writes, alarm=True)
 
@@ -141,15 +144,73 @@ def _resolve(view: View, effect: Effect, request: Resolve) -> Step:
     if view.now_ms is not None and effect.lapsed(view.now_ms):
         return lapse(view, effect)
     if effect.status is not Status.INDETERMINATE:
-        same = effect.status is wanted and (request.outcome is None or effect.outcome == request.outcome)
-        return Step((Gone() if wanted is Status.ABSENT else Settled(effect)) if same else Late(effect))
-    said = {"outcome": wanted.value, "by": request.by, "note": request.note}
-    if request.evidence is not None:
-        said["evidence"] = request.evidence
-    told = Event("effect.resolved", effect.effect_id, said)
+        same = effect.status is wanted and (request.outcome is None or agree(effect.outcome, request.outcome))
+        if same:
+            return Step(Gone() if wanted is Status.ABSENT else Settled(effect))
+        return _contradicted(view, effect, request)
+    if request.claimed_at not in (None, effect.claimed_at):
+        # It was released and claimed anew, or taken up again, since somebody looked: what they saw says nothing of it.
+        return Step(Late(effect))
+    told = Event("effect.resolved", effect.effect_id, _said_by(request, wanted))
     if request.outcome is None:
         # The tokens stay behind as a mark: a success that one of them reports later raises the alarm (4.4).
         mark = moved(effect, Move.RESOLVE, Status.ABSENT, slots=(), settled_at=None)
         return Step(Gone(), _vanished(view, effect, mark, request.keep_ms, told))
     after = moved(effect, Move.RESOLVE, wanted, outcome=request.outcome, settled_at=None, arguments=None)
     return Step(Settled(after), ended(view, after, request.keep_ms, told))
+
+
+def _said_by(request: Resolve, wanted: Status) -> dict[str, object]:
+    """Who resolved what, and on what grounds; what is not stated is left out."""
+    outcome = request.outcome
+    said: dict[str, object] = {"outcome": wanted.value, "by": request.by}
+    if request.note:
+        said["note"] = request.note
+    if request.evidence is not None:
+        said["evidence"] = request.evidence
+    if request.said_by_merchant:
+        said["said_by_merchant"] = True
+    if outcome is not None and outcome.fault is not None:
+        said["code"] = outcome.fault.code
+    if outcome is not None and outcome.dropped:
+        said["result_dropped"] = True
+    return said
+
+
+def _contradicted(view: View, effect: Effect, request: Resolve) -> Step:
+    """A resolution that came too late. The merchant's own "committed" is as good as a success under a token (4.4), but
+    for the result: its status endpoint may word it otherwise than its reply did, and what stands was seen first."""
+    outcome = request.outcome
+    committed = request.said_by_merchant and outcome is not None and outcome.status is Status.SUCCEEDED
+    if not committed or outcome is None or effect.status is Status.SUCCEEDED:
+        return Step(Late(effect))
+    if _open_to_truth(effect):
+        return _settled(view, effect, outcome, b"", request.keep_ms, {"late": True, "said_by_merchant": True})
+    return _conflict(effect, request)
+
+
+def _open_to_truth(effect: Effect) -> bool:
+    """Whether a success that comes late settles it (4.4): what is unknown, what was resolved as absent, and what is
+    tried again under the same key."""
+    retried = effect.status is Status.EXECUTING and effect.mode is Mode.SAFE_TO_RETRY
+    return retried or effect.status in (Status.INDETERMINATE, Status.ABSENT)
+
+
+def _borne_out(stands: Outcome | None, came: Outcome) -> bool:
+    """Whether what was resolved is what a late success says: that it was done, and its result if it has one."""
+    if stands is None or stands.status is not came.status:
+        return False
+    return stands.dropped or stands.result in (None, NULL) or agree(stands, came)
+
+
+def agree(one: Outcome | None, other: Outcome | None) -> bool:
+    """Whether two accounts of an effect are one. White space between values is its writer's and says nothing."""
+    if one is None or other is None or one.result is None or other.result is None:
+        return one == other
+    return (one.status, one.dropped, one.fault) == (other.status, other.dropped, other.fault) and _compact(
+        one.result
+    ) == _compact(other.result)
+
+
+def _compact(result: bytes) -> bytes:
+    return msgspec.json.format(result, indent=-1)

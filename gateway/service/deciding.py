@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from gateway.core import decisions as d
-from gateway.core.conversation import View, Where, Writes, assumed_empty, narrowed
+from gateway.core.conversation import Event, View, Where, Writes, assumed_empty, narrowed
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.ports import Ledger
 from gateway.core.record import SETTLED, Effect
@@ -36,11 +36,13 @@ class Decider:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = lambda: 1.0,
         count_conflict: Callable[[str], None] = lambda _: None,
+        on_unknown: Callable[[Effect], None] = lambda _: None,
     ) -> None:
         """`count_conflict` is told of each late success that contradicts the record, and what it contradicts (4.4):
-        `absence`, `claim` or `outcome`."""
+        `absence`, `claim` or `outcome`; `on_unknown` of every effect that this process makes indeterminate (5.4)."""
         self._ledger = ledger
         self._count_conflict = count_conflict
+        self._on_unknown = on_unknown
         self._sleep = sleep
         self._jitter = jitter
 
@@ -81,7 +83,7 @@ class Decider:
                     raise
                 view = swap.view
                 if swap.applied:
-                    _log_unknown(judged.writes)
+                    self._tell_unknown(judged.writes)
                     if judged.alarm:
                         self._alarm(judged.decision)
                 if swap.applied and not isinstance(judged.decision, d.Again):
@@ -98,6 +100,14 @@ class Decider:
                 return judged.decision, view
         raise LedgerUnavailable("too many others are changing this call at once", may_have_run=False)
 
+    def _tell_unknown(self, writes: Writes) -> None:
+        for event in writes.events:
+            effect = writes.effects.get(event.effect_id or b"")
+            if event.type == "effect.indeterminate":
+                _log_unknown(event)
+                if effect is not None:
+                    self._on_unknown(effect)
+
     def _alarm(self, decision: d.Decision) -> None:
         """A success came where the record says otherwise (4.4): the event is written, a person has to look."""
         effect = getattr(decision, "effect", None)
@@ -109,13 +119,11 @@ class Decider:
         _log.critical("a late success contradicts the record", extra=said)
 
 
-def _log_unknown(writes: Writes) -> None:
+def _log_unknown(event: Event) -> None:
     """A call became indeterminate: somebody may have to ask the merchant. What the merchant wrote stays out."""
-    for event in writes.events:
-        if event.type == "effect.indeterminate":
-            said = {name: event.data[name] for name in ("reason", "http_status") if name in event.data}
-            shown = None if event.effect_id is None else event.effect_id.hex()
-            _call_log.warning("the outcome of a call is not known", extra={"effect_id": shown, **said})
+    said = {name: event.data[name] for name in ("reason", "http_status") if name in event.data}
+    shown = None if event.effect_id is None else event.effect_id.hex()
+    _call_log.warning("the outcome of a call is not known", extra={"effect_id": shown, **said})
 
 
 def _widened(where: Where, need: d.Need) -> Where:

@@ -69,7 +69,7 @@ class ToolBody(_Body):
         10.0, description="Deadline of the whole exchange, tries included (5.2)"
     )
     status_endpoint: Annotated[str, Field(max_length=MAX_URL)] | None = Field(
-        None, description="Kept, not asked yet (5.4 is planned)"
+        None, description="https URL that is asked about calls whose outcome is not known (5.4)"
     )
     unavailable_means_not_executed: bool | None = Field(False, description="503 and 409 then release (5.1)")
     hints: HintsBody | None = None

@@ -20,11 +20,12 @@ from gateway.core.errors import CallInFlight, LedgerUnavailable, Malformed
 from gateway.core.identity import Arguments, Kind, Place, Scope
 from gateway.core.model import Company, Principal, Tool
 from gateway.core.ports import Clock, Ledger, Randomness
-from gateway.core.record import Effect, Fault, Mode
+from gateway.core.record import Effect, Fault, Mode, Status
 from gateway.core.requests import Claim, OnRepeat, Terms
 from gateway.core.rights import Right, may
 from gateway.service import answers, refusing
 from gateway.service.answers import Asked
+from gateway.service.asking import Asking
 from gateway.service.call_request import CallRequest, arguments_of, check_scope
 from gateway.service.deciding import Decider
 from gateway.service.id_hints import IdHints
@@ -64,6 +65,7 @@ class HandleCall:
         running: Running,
         reading: Reading,
         waiting: Waiting,
+        asking: Asking,
         notes: ReplayNotes,
         settled: SettledAnswers,
         schemas: ArgumentCheck,
@@ -77,6 +79,7 @@ class HandleCall:
         self._running = running
         self._reading = reading
         self._waiting = waiting
+        self._asking = asking
         self._notes = notes
         self._schemas = schemas
         self._clock = clock
@@ -143,7 +146,7 @@ class HandleCall:
         timeout_s = tool.timeout_s if tool is not None else DEFAULT_TIMEOUT_S
         deadline = self._clock.monotonic() + timeout_s + self._limits.wait_margin_s
         likely_new = claim.refusal is None and not self._recent.known(claim.slot)
-        looks = 0
+        looks, asked_merchant = 0, False
         while True:
             claimed = self._clock.monotonic()
             try:
@@ -160,6 +163,12 @@ class HandleCall:
                     if not await self._waiting.for_end(effect_id, deadline, looks):
                         raise CallInFlight(retry_after_s=1.0)
                     likely_new, looks = False, looks + 1
+                case d.Replay(effect=Effect() as unknown) | d.Denied(first=Effect() as unknown) if (
+                    unknown.status is Status.INDETERMINATE
+                    and not asked_merchant
+                    and await self._asking.before_answering(unknown, deadline)
+                ):
+                    likely_new, asked_merchant = False, True
                 case d.Refused() if decision is d.UNRECORDED:
                     return None
                 case _:
@@ -182,7 +191,7 @@ class HandleCall:
             case d.Blocked(effect=effect, first=first):
                 return answers.of_hold(asked, effect, first)
             case d.Denied(fault=fault, first=first):
-                await self._log_denial(claim, fault)
+                await self._log_denial(claim, fault, first)
                 return answers.of_denial(asked, fault, first)
             case d.Refused():
                 raise problem_of(decision)
@@ -273,13 +282,15 @@ class HandleCall:
             refusal=refusal,
         )
 
-    async def _log_denial(self, claim: Claim, fault: Fault) -> None:
+    async def _log_denial(self, claim: Claim, fault: Fault, first: Effect | None) -> None:
         data = {
             "code": fault.code,
             "target": claim.target,
             "tool_call_id": claim.tool_call_id,
             "turn": claim.place.turn,
         }
+        if first is not None:
+            data["first"] = first.hex
         conversation = identity.conversation_digest(claim.company, claim.conversation)
         try:
             await self._ledger.append(conversation, [Event("effect.denied", None, data)], claim.terms.retention_ms)

@@ -47,7 +47,15 @@ class ResolveUnknown:
         self._may(principal, said)
         effect = await self._find(effect_id, said)
         retention_ms = int(self._registry.company(said.company).retention_s * 1000)
-        request = Resolve(effect.effect_id, self._outcome(said), principal.name, said.note, retention_ms, said.evidence)
+        request = Resolve(
+            effect.effect_id,
+            self._outcome(said),
+            principal.name,
+            said.note,
+            retention_ms,
+            said.evidence,
+            claimed_at=effect.claimed_at,
+        )
         decision, view = await self._decider.end(request, effect)
         self._waiting.ended(effect.effect_id)
         stands = view.effects.get(effect.effect_id)

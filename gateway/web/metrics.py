@@ -15,6 +15,7 @@ DECISIONS: Final = frozenset({"proceed", "replay", "denied", "rate_limited", "bl
 STATUSES: Final = frozenset({"awaiting_approval", "executing", "succeeded", "failed", "denied", "indeterminate"})
 CONFLICTS: Final = frozenset({"absence", "claim", "outcome"})
 OUTCOMES: Final = frozenset({"succeeded", "failed", "not_sent", "unknown"})
+STATUS_ANSWERS: Final = frozenset({"committed", "void", "in_progress", "nothing"})
 BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -46,6 +47,9 @@ class Metrics:
         )
         self._outcomes = Counter(
             "oncegate_merchant_outcomes", "What merchants' answers meant.", ("outcome",), registry=made
+        )
+        self._status_answers = Counter(
+            "oncegate_status_answers", "What merchants' status endpoints said.", ("said",), registry=made
         )
         self._conflicts = Counter(
             "oncegate_conflicts", "Late successes that contradict the record.", ("against",), registry=made
@@ -85,6 +89,10 @@ class Metrics:
     def merchant_outcome(self, outcome: str) -> None:
         """A merchant's answer meant `succeeded`, `failed`, `not_sent` or `unknown`."""
         self._outcomes.labels(outcome if outcome in OUTCOMES else OTHER).inc()
+
+    def status_answer(self, said: str) -> None:
+        """A status endpoint said `committed`, `void`, `in_progress`, or `nothing` that can be used."""
+        self._status_answers.labels(said if said in STATUS_ANSWERS else OTHER).inc()
 
     def conflict(self, against: str) -> None:
         """A success came late, against a resolved `absence`, a new `claim` or another `outcome` (4.4)."""

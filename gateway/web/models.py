@@ -164,7 +164,7 @@ class RecordShown(Shown):
 
 
 class RecordList(Shown):
-    """`cursor`: where a listing goes on; null at its end."""
+    """`cursor`: where a listing goes on; null at its end, and only there: a page may be short, or empty, before."""
 
     calls: list[RecordShown]
     cursor: str | None = None

@@ -148,10 +148,73 @@ def test_text_that_would_break_the_line_is_printed_as_json(played, capsys):
 def test_a_call_that_is_not_recorded_is_told_with_the_reasons(played, capsys):
     """Denied calls are not recorded either: without that hint one looks for a bug."""
     played.answers["/v1/calls"] = {"calls": [], "cursor": None}
+    played.answers["/v1/events"] = {"events": []}
     assert played.run("calls", "show", "acme", "c-1", "call_9") == 1
     said = capsys.readouterr().out
     assert "read-only and denied calls are not" in said
     assert "oncegate events" in said
+
+
+DENIAL = {
+    "seq": 5,
+    "type": "effect.denied",
+    "at": "2026-11-29T10:00:00.120Z",
+    "effect_id": None,
+    "code": "prior_outcome_unknown",
+    "tool_call_id": "call_2",
+    "turn": "t-1",
+    "first": "ab" * 32,
+}
+LOST = [
+    {"seq": 1, "type": "effect.executing", "at": "t1", "effect_id": "ab" * 32, "lease_s": 15.0},
+    {"seq": 2, "type": "effect.indeterminate", "at": "t2", "effect_id": "ab" * 32, "reason": "timed_out"},
+    {"seq": 3, "type": "effect.executing", "at": "t3", "effect_id": "cd" * 32, "lease_s": 15.0},
+]
+
+
+def test_p7_6_a_call_is_told_in_words_with_what_can_be_done_now(played, capsys):
+    """7.6: for people a line an event; for programs the same beside the record."""
+    call = {**CALL, "status": "indeterminate", "result": None, "events": LOST[:2]}
+    played.answers["/v1/calls"] = {"calls": [call], "cursor": None}
+    assert played.run("calls", "show", "acme", "c-1", "call_1") == 0
+    said = capsys.readouterr().out
+    assert "Not known whether it was done: the merchant did not answer in time." in said
+    assert "now: It is not sent again by itself." in said
+    played.answers["/v1/calls"] = {"calls": [call], "cursor": None}
+    assert played.run("calls", "show", "acme", "c-1", "call_1", "--json") == 0
+    (shown,) = json.loads(capsys.readouterr().out)["calls"]
+    assert shown["explained"]["status"] == "indeterminate"
+    assert len(shown["explained"]["story"]) == len(shown["events"]) == 2
+
+
+@pytest.mark.parametrize(("turn", "status"), [((), 0), (("--turn", "t-1"), 0), (("--turn", "t-2"), 1)])
+def test_p4_7_a_denied_call_is_told_from_the_log(played, capsys, turn, status):
+    """4.7: it has no record, but the log knows why, and of which first call."""
+    played.answers["/v1/calls"] = {"calls": [], "cursor": None}
+    played.answers["/v1/events"] = {"events": [{**DENIAL, "tool_call_id": "other"}, DENIAL]}
+    assert played.run("calls", "show", "acme", "c-1", "call_2", *turn) == status
+    said = capsys.readouterr().out
+    assert ("denied, not recorded" in said) == (status == 0)
+    assert (f"--effect {'ab' * 32}" in said) == (status == 0)
+
+
+def test_an_effect_is_told_from_the_events_of_its_conversation(played, capsys):
+    """By how its id begins: logs and metrics show no more."""
+    played.answers["/v1/events"] = {"events": LOST}
+    assert played.run("calls", "show", "acme", "c-1", "--effect", "ABAB") == 0
+    said = capsys.readouterr().out
+    assert f"effect {'ab' * 32}  indeterminate" in said
+    assert "cdcd" not in said
+    assert played.run("calls", "show", "acme", "c-1", "--effect", "ef", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"effects": []}
+    assert played.run("calls", "show", "acme", "c-1", "--effect", "ef") == 1
+
+
+@pytest.mark.parametrize("named", [(), ("call_1", "--effect", "ab")])
+def test_a_call_is_shown_by_one_of_its_names(played, capsys, named):
+    """Neither or both: said in one line."""
+    assert played.run("calls", "show", "acme", "c-1", *named) == 1
+    assert "--effect" in capsys.readouterr().err
 
 
 RESOLVE = "/v1/effects/" + "ab" * 32 + "/resolve"

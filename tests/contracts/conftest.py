@@ -118,6 +118,16 @@ class Bench:
     async def lapse(self, effect: Effect) -> Any:
         return await self._end(Lose(effect.effect_id, None, "lease lapsed"), effect)
 
+    async def told(self, effect: Effect, outcome: Outcome) -> Any:
+        """The merchant's status endpoint said so."""
+        asked = Resolve(effect.effect_id, outcome, "merchant", "", 30 * DAY_MS, said_by_merchant=True)
+        return await self._end(asked, effect)
+
+    async def events(self, company: str = "acme", conversation: str = "c-1") -> list[Any]:
+        """The conversation's events, in order."""
+        digest = identity.conversation_digest(company, conversation)
+        return [logged.event for logged in await self.ledger.events(digest, 0, 10_000)]
+
     async def resolve(self, effect: Effect, outcome: Outcome | None) -> Any:
         return await self._end(Resolve(effect.effect_id, outcome, "ops", "seen in the shop", 30 * DAY_MS), effect)
 

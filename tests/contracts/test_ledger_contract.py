@@ -11,11 +11,12 @@ from msgspec.structs import replace
 from redis.cluster import key_slot
 from redis.exceptions import ResponseError
 
-from gateway.adapters import ledger_codec, redis_ledger
+from gateway.adapters import ledger_codec, redis_ledger, redis_listings
 from gateway.adapters.ledger_codec import UnknownFormat
 from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
+from gateway.adapters.redis_scripts import Script
 from gateway.adapters.redis_urls import LedgerUrl
 from gateway.core import decisions as d
 from gateway.core import granting, identity
@@ -502,6 +503,96 @@ async def test_p4_15_what_is_resolved_between_two_pages_hides_no_other(bench, ou
             break
     assert len(seen) == 7
     assert set(seen) == lost
+
+
+async def test_p9_4_a_page_of_unknown_outcomes_is_a_bounded_look(bench, monkeypatch):
+    """9.4, 9.1: among many of another company's a page may be short, even empty, and its cursor goes on."""
+    monkeypatch.setattr(redis_listings, "MOST_LOOKED_AT", 3)
+    for number in range(10):
+        await bench.lost("call_1", company="other", conversation=f"c-{number}")
+    ours = {(await bench.lost(f"lost_{n}", {"n": n})).effect_id for n in range(4)}
+    pages, cursor = [], None
+    while True:
+        bench.wire.sent.clear()
+        page = await bench.ledger.unknown("acme", cursor, 50)
+        assert sum(command[0] == "GET" for command in bench.wire.sent) <= 3
+        pages.append(page.effects)
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert [len(page) for page in pages if len(page) == 50] == []
+    assert sorted(effect.effect_id for page in pages for effect in page) == sorted(ours)
+    assert () in pages
+
+
+async def test_p5_4_the_unknown_outcomes_of_all_companies_are_walked_each_once(bench):
+    """5.4: for who asks merchants about them."""
+    lost = {(await bench.lost("call_1", company=f"shop{n % 3}", conversation=f"c-{n}")).effect_id for n in range(12)}
+    seen, cursor = [], None
+    while True:
+        page = await bench.ledger.unknown(None, cursor, 5)
+        seen += [effect.effect_id for effect in page.effects]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert len(seen) == 12
+    assert set(seen) == lost
+
+
+class OneSlotAScript:
+    """A cluster's manner: a script whose keys lie in several slots is refused."""
+
+    one_server = False
+
+    def __init__(self, commands):
+        self._commands = commands
+        self.unpacks = commands.unpacks
+
+    async def do(self, *args):
+        if args[0] in ("EVAL", "EVALSHA"):
+            slots = {key_slot(key) for key in args[3 : 3 + args[2]]}
+            assert len(slots) == 1, "CROSSSLOT Keys in request don't hash to the same slot"
+        return await self._commands.do(*args)
+
+
+@pytest.mark.parametrize("listing", ["due", "unknown"])
+@pytest.mark.parametrize("limit", [1, 2, 5, 100])
+async def test_p4_15_listings_over_a_cluster_find_what_they_find_at_one_server(redis_bench, listing, limit):
+    """4.15: each script looks into one slot; pages and cursors are the same, however many lie in one bucket."""
+    places = [{"conversation": f"c-{n}", "company": f"shop{n % 2}"} for n in range(6)]
+    for place in places:
+        for number in range(3):
+            claimed = await redis_bench.claim(f"call_{number}", {"n": number}, lease_ms=0, **place)
+            if listing == "unknown":
+                await redis_bench.lapse(claimed.effect)
+
+    async def walked(ledger, company):
+        found, cursor = [], None
+        while True:
+            page = await (ledger.due(limit, cursor) if listing == "due" else ledger.unknown(company, cursor, limit))
+            assert listing == "due" or len(page.effects) <= limit
+            found += [effect.effect_id for effect in page.effects]
+            cursor = page.cursor
+            if cursor is None:
+                return found
+
+    cluster = RedisLedger(OneSlotAScript(redis_bench.wire))
+    everything = await walked(cluster, None)
+    assert len(everything) == len(set(everything)) == 18
+    for company in (None, "shop1"):
+        assert await walked(cluster, company) == await walked(redis_bench.ledger, company)
+
+
+async def test_p4_15_ids_in_an_index_are_ordered_by_their_bytes(bench, bucket):
+    """4.15: whatever the locale of the server; a cursor names a place in that order."""
+    ids = [bytes([first]) + bytes(14) + bytes([last]) for first in (0, 9, 65, 97, 128, 255) for last in (0, 255)]
+    for place, each in enumerate(reversed(ids)):
+        await bench.wire.do("ZADD", bucket.unknown, place, each)
+    script = Script.load("unknown")
+    got = await script.run(bench.wire, [bucket.unknown], [100, b""])
+    assert got[1::2] == ids
+    for place, each in enumerate(ids):
+        assert (await script.run(bench.wire, [bucket.unknown], [3, each]))[1::2] == ids[place + 1 : place + 4]
 
 
 @pytest.mark.parametrize("cursor", ["0:0", "0:f", "4095:" + "f" * 32, "4096:", "999999999:00"])

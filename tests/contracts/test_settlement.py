@@ -11,7 +11,9 @@ from gateway.core import decisions as d
 from gateway.core.conversation import Writes
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.record import MAX_TOKENS, Fault, Outcome, Status
-from gateway.core.requests import OnRepeat
+from gateway.core.requests import OnRepeat, Resolve, where_of
+from gateway.core.status_reply import NOT_EXECUTED
+from gateway.core.step import step
 from gateway.service.deciding import Decider
 
 STR = "safe_to_retry"
@@ -653,3 +655,166 @@ async def test_p4_13_arguments_are_kept_only_while_they_may_be_sent_again(bench)
     for key in await bench.wire.do("KEYS", "*"):
         if key[8:9] in b"eipt":
             assert b"4929000011112222" not in await bench.wire.do("GET", key)
+
+
+# --- what the merchant's status endpoint said (5.4) ------------------------------------------------------------
+
+VOID = Outcome(FAILED, fault=NOT_EXECUTED)
+
+
+@pytest.mark.parametrize("mode", ["at_most_once", STR])
+@pytest.mark.parametrize("outcome", [OTHER_SUCCESS, VOID, Outcome(SUCCEEDED, dropped=True)])
+async def test_p5_4_what_the_status_endpoint_says_settles_an_unknown_outcome(bench, outcome, mode):
+    """5.4: with one event that says who said so; its ids replay it, and it is no longer listed."""
+    lost = await bench.lost("call_1", mode=mode)
+    assert isinstance(await bench.told(lost, outcome), d.Settled)
+    replay = await bench.claim("call_1", mode=mode)
+    assert isinstance(replay, d.Replay)
+    assert replay.effect.outcome == outcome
+    assert (await bench.ledger.unknown("acme", None, 9)).effects == ()
+    (event,) = [event for event in await bench.events() if event.type == "effect.resolved"]
+    assert {name: event.data.get(name) for name in ("outcome", "by", "evidence", "said_by_merchant")} == {
+        "outcome": outcome.status.value,
+        "by": "merchant",
+        "evidence": None,
+        "said_by_merchant": True,
+    }
+    assert event.data.get("code") == (outcome.fault.code if outcome.fault else None)
+    assert event.data.get("result_dropped", False) == outcome.dropped
+    lives = (await bench.ttls()).values()
+    assert not [life for life in lives if -1 in life], "4.13: its retention has started"
+
+
+async def test_p5_4_a_void_call_may_be_made_again_as_a_new_one(bench):
+    """5.4, 4.7, 4.9: while it was unknown it was denied; failed ones do not count as repeats."""
+    lost = await bench.lost("call_1")
+    assert isinstance(await bench.claim("call_2"), d.Denied)
+    await bench.told(lost, VOID)
+    again = await bench.claim("call_2")
+    assert isinstance(again, d.Granted)
+    assert again.effect.effect_id != lost.effect_id
+
+
+@pytest.mark.parametrize("late", ["success", "release", "lose", "failure"])
+async def test_p5_4_a_late_success_after_void_is_a_conflict_with_an_alarm(bench, outcomes, caplog, late):
+    """5.4, 4.4: the merchant broke its word, and a person has to look; nothing else that comes late is heard."""
+    lost = await bench.lost("call_1")
+    await bench.told(lost, VOID)
+    stands = await bench.record(lost)
+    moves = {
+        "success": lambda: bench.settle(lost),
+        "release": lambda: bench.release(lost),
+        "lose": lambda: bench.lose(lost),
+        "failure": lambda: bench.settle(lost, outcomes.failure),
+    }
+    decision = await moves[late]()
+    assert isinstance(decision, d.Conflicting if late == "success" else d.Late)
+    assert len(alarms(caplog)) == (late == "success")
+    assert ("effect.conflict" in await bench.types()) == (late == "success")
+    assert await bench.record(lost) == stands
+
+
+@pytest.mark.parametrize(
+    ("told", "came", "agrees"),
+    [
+        (b'{"id": 1}', b'{"id":1}', True),
+        (b"null", b'{"id":1}', True),
+        (None, b'{"id":1}', True),
+        (b'{"id":2}', b'{"id":1}', False),
+        (b'{"id":1.0}', b'{"id":1}', False),
+    ],
+)
+async def test_p5_4_a_late_success_that_says_what_the_merchant_said_is_no_conflict(bench, caplog, told, came, agrees):
+    """5.4, 4.3, 4.4: a worker that could not reach the ledger settles after the merchant was asked."""
+    lost = await bench.lost("call_1")
+    await bench.told(lost, Outcome(SUCCEEDED, told, dropped=told is None))
+    stands = await bench.record(lost)
+    decision = await bench.settle(lost, Outcome(SUCCEEDED, came))
+    assert isinstance(decision, d.Settled if agrees else d.Conflicting)
+    assert bool(alarms(caplog)) != agrees
+    assert await bench.record(lost) == stands
+
+
+@pytest.mark.parametrize("first", ["operator", "merchant"])
+async def test_p5_4_an_operator_and_the_merchant_cannot_both_settle(bench, outcomes, first):
+    """5.4, 5.5, 4.15: both decided on the same view; one swap is applied, the other is judged anew."""
+    lost = await bench.lost("call_1")
+    by_hand = Resolve(lost.effect_id, outcomes.failure, "ops", "", 86_400_000)
+    by_merchant = Resolve(lost.effect_id, VOID, "merchant", "", 86_400_000, said_by_merchant=True)
+    requests = [by_hand, by_merchant] if first == "operator" else [by_merchant, by_hand]
+    where = where_of(lost)
+    view = await bench.ledger.read(where)
+    steps = [step(view, request) for request in requests]
+    assert (await bench.ledger.swap(where, view, steps[0].writes)).applied
+    assert not (await bench.ledger.swap(where, view, steps[1].writes)).applied
+    decision, _ = await bench.decider.end(requests[1], lost, view)
+    assert isinstance(decision, d.Late)
+    assert (await bench.record(lost)).outcome == requests[0].outcome
+    assert (await bench.types()).count("effect.resolved") == 1
+
+
+async def _by_hand_failed(bench, outcomes):
+    lost = await bench.lost("call_1")
+    await bench.resolve(lost, outcomes.failure)
+    return lost
+
+
+async def _succeeded_late(bench, outcomes):
+    lost = await bench.lost("call_1")
+    await bench.settle(lost)
+    return lost
+
+
+@pytest.mark.parametrize(
+    ("state", "committed", "void"),
+    [
+        # what stands when the answer arrives; what committed and void come to, and whether the first is an alarm
+        (_executing, (d.Conflicting, EXECUTING, True), (d.Late, EXECUTING)),
+        (_executing_again, (d.Settled, SUCCEEDED, False), (d.Late, EXECUTING)),
+        (_mark, (d.Settled, SUCCEEDED, True), (d.Late, ABSENT)),
+        (_by_hand_failed, (d.Conflicting, FAILED, True), (d.Late, FAILED)),
+        (_succeeded_late, (d.Late, SUCCEEDED, False), (d.Late, SUCCEEDED)),
+        (_nothing, (d.Late, NONE, False), (d.Late, NONE)),
+    ],
+)
+async def test_p5_4_an_answer_that_comes_when_something_else_stands(bench, outcomes, caplog, state, committed, void):
+    """5.4, 4.4: the merchant's committed is as good as a late success; its void then changes nothing."""
+    effect = await state(bench, outcomes)
+    kind, after = void
+    assert isinstance(await bench.told(effect, VOID), kind)
+    stands = await bench.record(effect)
+    assert (None if stands is None else stands.status) == after
+    kind, after, alarm = committed
+    assert isinstance(await bench.told(effect, OTHER_SUCCESS), kind)
+    stands = await bench.record(effect)
+    assert (None if stands is None else stands.status) == after
+    assert bool(alarms(caplog)) == alarm
+
+
+@pytest.mark.parametrize("evidence", [None, "status_endpoint", "the merchant said so"])
+@pytest.mark.parametrize("state", [_executing, _executing_again, _mark, _by_hand_failed])
+async def test_p5_5_words_never_pass_for_the_merchants_own(bench, outcomes, caplog, state, evidence):
+    """5.5, 5.4, 4.4: a person who says "done" too late changes nothing and alarms nobody, whatever the evidence says."""
+    effect = await state(bench, outcomes)
+    stands, logged = await bench.record(effect), await bench.types()
+    said = Resolve(effect.effect_id, OTHER_SUCCESS, "merchant", "", 86_400_000, evidence)
+    decision, _ = await bench.decider.end(said, effect)
+    assert isinstance(decision, d.Late)
+    assert await bench.record(effect) == stands
+    assert await bench.types() == logged
+    assert alarms(caplog) == []
+
+
+@pytest.mark.parametrize("how", ["by its own token", "by an earlier token"])
+@pytest.mark.parametrize("came", [b'{"id":1}', b'{"id": 1}', b'{"id":2}'])
+async def test_p4_4_after_the_merchant_was_asked_its_tries_may_come_back(bench, caplog, how, came):
+    """4.4, 5.4: a retry was under way when `committed` came. What both tries then say is that, or a conflict."""
+    first = await bench.lost("call_1", mode=STR)
+    again = (await bench.claim("call_1", mode=STR)).effect
+    assert isinstance(await bench.told(again, Outcome(SUCCEEDED, b'{"id":1}')), d.Settled)
+    stands = await bench.record(again)
+    decision = await bench.settle(again if how == "by its own token" else first, Outcome(SUCCEEDED, came))
+    agrees = b"2" not in came
+    assert isinstance(decision, d.Settled if agrees else d.Conflicting)
+    assert bool(alarms(caplog)) != agrees
+    assert await bench.record(again) == stands

@@ -110,9 +110,14 @@ class Api:
 
     async def unknown(self) -> list[dict[str, Any]]:
         """The company's indeterminate effects."""
-        found = await self.send("GET", "/v1/calls", company=self.company, status="indeterminate")
-        calls: list[dict[str, Any]] = found.json["calls"]
-        return calls
+        calls: list[dict[str, Any]] = []
+        query: dict[str, Any] = {"company": self.company, "status": "indeterminate"}
+        while True:
+            found = await self.send("GET", "/v1/calls", **query)
+            calls += found.json["calls"]
+            if found.json["cursor"] is None:
+                return calls
+            query["cursor"] = found.json["cursor"]
 
     async def events(self, conversation: str = "c-1") -> list[dict[str, Any]]:
         found = await self.send("GET", "/v1/events", company=self.company, conversation=conversation, limit=500)

@@ -27,6 +27,7 @@ from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.core import decisions as d
 from gateway.core import identity
 from gateway.core.expiry import APPROVAL_EXPIRED
+from gateway.core.explain import status_of
 from gateway.core.identity import Kind, Place, Scope
 from gateway.core.record import Fault, Mode, Outcome, Status
 from gateway.core.requests import Claim, Lose, OnRepeat, Release, Resolve, Settle, Terms
@@ -341,6 +342,8 @@ class Model:
         if work.status in (SUCCEEDED, FAILED, DENIED):
             if work.outcome == outcome and (work.settled_by == token or work.mode is Mode.SAFE_TO_RETRY):
                 return "settled"
+            if success and not work.settled_by and work.outcome == outcome:
+                return "settled"  # resolved meanwhile, and rightly
             return "conflict" if success else "late"
         current = work.status is EXECUTING and work.tokens[-1] == token
         retried = work.status is EXECUTING and work.mode is Mode.SAFE_TO_RETRY
@@ -376,14 +379,25 @@ class Model:
             work.status, work.was_unknown, work.moved = UNKNOWN, True, self.now
         return "late"
 
-    def resolve(self, work, outcome):
+    def resolve(self, work, outcome, by_merchant):
+        """5.4, 5.5: what the merchant itself says was done is as good as a success under a token (4.4)."""
         if work is None:
             return "late"
+        committed = by_merchant and outcome is not None and outcome.status is SUCCEEDED
         if work.key in self.marks:
+            if committed:
+                self.works.append(self.marks.pop(work.key))
+                self.end(work, outcome, b"")
+                return "settled"
             return "gone" if outcome is None else "late"
         self.lapse(work)
         if work.status is not UNKNOWN:
-            return "settled" if outcome is not None and work.outcome == outcome else "late"
+            if outcome is not None and work.outcome == outcome:
+                return "settled"
+            if committed and work.status is EXECUTING and work.mode is Mode.SAFE_TO_RETRY:
+                self.end(work, outcome, b"")
+                return "settled"
+            return "conflict" if committed and work.status in (EXECUTING, FAILED, DENIED) else "late"
         if outcome is None:
             self.vanish(work)
             work.settled = self.now
@@ -707,14 +721,15 @@ class CallMachine(RuleBasedStateMachine):
             self.trace.lost(effect.effect_id)
 
     @precondition(lambda self: self.grants)
-    @rule(data=st.data(), outcome=OUTCOMES | st.none())
-    def resolve(self, data, outcome):
+    @rule(data=st.data(), outcome=OUTCOMES | st.none(), by_merchant=st.booleans())
+    def resolve(self, data, outcome, by_merchant):
         work, effect, _ = self.drawn(data)
         lapsed = work is not None and work.status is EXECUTING and self.model.now >= work.claimed + LEASE_MS
-        expected = self.model.resolve(work, outcome)
+        expected = self.model.resolve(work, outcome, by_merchant)
         if lapsed:
             self.trace.lost(effect.effect_id)
-        decision = self.end_ledger(Resolve(effect.effect_id, outcome, "ops", "", KEEP_MS), effect)
+        said = Resolve(effect.effect_id, outcome, "ops", "", KEEP_MS, said_by_merchant=by_merchant)
+        decision = self.end_ledger(said, effect)
         self.expect(decision, expected)
         if expected == "gone":
             self.trace.vanished(effect.effect_id)
@@ -760,9 +775,22 @@ class CallMachine(RuleBasedStateMachine):
         if not any(w.status in (UNKNOWN, EXECUTING) for w in self.model.works):
             assert all(self.do("PTTL", key) > 0 for key in self.do("KEYS", "*"))
 
+    @invariant()
+    def the_events_alone_tell_where_every_effect_stands(self):
+        """7.6"""
+        digest = identity.conversation_digest("acme", "c-1")
+        logged = self.loop.run_until_complete(self.ledger.events(digest, 0, 100_000))
+        told = {}
+        for each in logged:
+            event = each.event
+            told.setdefault(event.effect_id, []).append({"type": event.type, "effect_id": "", **event.data})
+        for work in self.model.works:
+            if work.id is not None:
+                assert status_of(told[work.id]) == work.status.value
+
 
 def test_the_ledger_and_the_model_never_part():
-    """2.1, 2.3, 2.4, 2.5, 2.6, 2.7, 4.1, 4.3, 4.4, 4.5, 4.6, 4.7, 4.9, 4.11, 4.13, 4.15, 7.4 (an expiry)"""
+    """2.1, 2.3, 2.4, 2.5, 2.6, 2.7, 4.1, 4.3, 4.4, 4.5, 4.6, 4.7, 4.9, 4.11, 4.13, 4.15, 5.4, 5.5, 7.4 (an expiry), 7.6"""
     run_state_machine_as_test(CallMachine, settings=settings.get_profile("machines"))
 
 

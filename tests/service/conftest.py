@@ -20,6 +20,7 @@ from gateway.core.answer import Answer
 from gateway.core.model import Company, Principal, Role, SigningSecret, Tool
 from gateway.core.outcome import Reason, Seen, SeenKind
 from gateway.core.ports import MerchantRequest
+from gateway.service.asking import Asking, Pace
 from gateway.service.call_request import CallRequest
 from gateway.service.deciding import Decider
 from gateway.service.handle_call import CallLimits, HandleCall
@@ -30,6 +31,7 @@ from gateway.service.resolve_unknown import ResolveUnknown
 from gateway.service.running import Running
 from gateway.service.sending import Sending, Trace
 from gateway.service.settled_answers import SettledAnswers
+from gateway.service.status_question import StatusQuestion
 from gateway.service.sweep import Sweep
 from gateway.service.waiting import Waiting
 from heuristics import classify
@@ -160,6 +162,9 @@ class World:
     look_up: LookUp
     sweep: Sweep
     decider: Decider
+    asking: Asking
+    said: list[str]
+    """What status endpoints said, in order."""
     resolve: ResolveUnknown
     conflicts: list[str]
     """What late successes contradicted, as the metric counts them."""
@@ -197,7 +202,27 @@ def build(
         return [("webhook-id", message_id), ("webhook-timestamp", str(timestamp_s))]
 
     conflicts: list[str] = []
-    tokens, decider, waiting = Tokens(), Decider(ledger, count_conflict=conflicts.append), Waiting(clock)
+    decider = Decider(ledger, count_conflict=conflicts.append, on_unknown=lambda effect: asking.became_unknown(effect))
+    tokens, waiting = Tokens(), Waiting(clock)
+    said: list[str] = []
+    asking = Asking(
+        ledger=ledger,
+        registry=shelf,  # type: ignore[arg-type]
+        question=StatusQuestion(
+            merchant=merchant,
+            sign=sign,
+            registry=shelf,  # type: ignore[arg-type]
+            ledger=ledger,
+            decider=decider,
+            clock=clock,
+            randomness=tokens,
+            result_cap=1_048_576,
+            count=lambda each: said.append(each.value),
+        ),
+        clock=clock,
+        jitter=lambda: 0.5,
+        pace=Pace(first_s=1.0, longest_s=60.0, at_once=8),
+    )
     settled = SettledAnswers(clock)
     sending = Sending(merchant, sign, clock, result_cap=1_048_576)
     running = Running(
@@ -219,6 +244,7 @@ def build(
         running=running,
         reading=reading,
         waiting=waiting,
+        asking=asking,
         notes=notes,
         settled=settled,
         schemas=NoSchemas(),
@@ -239,6 +265,8 @@ def build(
         LookUp(ledger),
         sweep,
         decider,
+        asking,
+        said,
         resolve,
         conflicts,
     )

@@ -1,6 +1,7 @@
 -- Compare and swap over the values of one conversation, with its events and index entries. No rules.
 --
 -- A value is stored as  version (8 bytes) .. time of writing (13 digits, ms) .. payload.
+-- An event is stored as  time of writing (6 bytes, ms, the highest first) .. what it says.
 -- A payload starts with how many records it points to (one byte); each is prefix .. the next 16 bytes.
 --
 -- KEYS  1 live effects (sorted set: id -> end of life)   2 events (list)   3 due   4 unknown (sorted sets)
@@ -110,8 +111,16 @@ for i = 0, operations - 1 do
     redis.call('ZADD', key, now + argument[from + 3], argument[from + 2])
   end
 end
-for i = 1, events do
-  redis.call('RPUSH', KEYS[2], string.format('%013d', now) .. argument[at + i])
+if events > 0 then
+  local when = ''
+  local rest = now
+  for _ = 1, 6 do
+    when = string.char(rest % 256) .. when
+    rest = math.floor(rest / 256)
+  end
+  for i = 1, events do
+    redis.call('RPUSH', KEYS[2], when .. argument[at + i])
+  end
 end
 -- What belongs to the whole conversation lives as long as the longest-lived effect in it, the events at least as long
 -- as this write says; a shorter life never takes back a longer one.

@@ -1,0 +1,137 @@
+"""Bytes by kind of key, and the time of single trips beside a ledger that grows."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any, Final
+
+from benchmarks.ledger_size.calls import Calls, Times, fill, look_again, store
+from gateway.adapters.redis_commands import Commands
+from gateway.service.deciding import Decider
+
+BAR_BYTES: Final = 2_000
+KINDS: Final = {
+    b"e": "records",
+    b"i": "ids",
+    b"p": "identical calls",
+    b"t": "turns",
+    b"l": "live calls",
+    b"v": "events",
+    b"D": "due leases",
+    b"U": "unknown outcomes",
+}
+"""By the letter behind the hash tag (docs/architecture.md)."""
+_SAMPLE: Final = 400
+
+
+@dataclass(slots=True)
+class Kind:
+    """Keys of one kind. `bytes` as MEMORY USAGE counts them, the key and its overhead included."""
+
+    keys: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    calls: int
+    kinds: dict[str, Kind]
+    used_memory: int
+    """By how much `used_memory` has grown: allocator and tables included."""
+
+    @property
+    def total(self) -> int:
+        return sum(kind.bytes for kind in self.kinds.values())
+
+    @property
+    def a_call(self) -> float:
+        return self.total / self.calls
+
+    @property
+    def used_a_call(self) -> float:
+        return self.used_memory / self.calls
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Median µs of one trip, one at a time, with so many records in the ledger."""
+
+    records: int
+    claim_us: float
+    settle_us: float
+    replay_us: float
+
+
+@dataclass(slots=True)
+class Measured:
+    size: Size | None = None
+    speeds: list[Speed] = field(default_factory=list)
+
+    def document(self) -> dict[str, Any]:
+        assert self.size is not None
+        kinds = {name: asdict(kind) for name, kind in self.size.kinds.items()}
+        return {
+            "calls": self.size.calls,
+            "bytes_a_call": round(self.size.a_call, 1),
+            "used_memory_a_call": round(self.size.used_a_call, 1),
+            "at_most": BAR_BYTES,
+            "kinds": kinds,
+            "speeds": [asdict(speed) for speed in self.speeds],
+        }
+
+
+async def used_memory(commands: Commands) -> int:
+    text: bytes = await commands.do("INFO", "memory")
+    return int(text.partition(b"used_memory:")[2].split(b"\r\n")[0])
+
+
+async def size(commands: Commands, calls: int, before: int) -> Size:
+    """What every key takes, nothing sampled."""
+    after = await used_memory(commands)
+    kinds = {name: Kind() for name in KINDS.values()}
+    cursor = b"0"
+    while True:
+        cursor, keys = await commands.do("SCAN", cursor, "COUNT", 1_000)
+        if keys:
+            sizes = await commands.do_together(*[("MEMORY", "USAGE", key, "SAMPLES", 0) for key in keys])
+            for key, bytes_ in zip(keys, sizes, strict=True):
+                kind = kinds[KINDS[key[8:9]]]
+                kind.keys += 1
+                kind.bytes += bytes_
+        if cursor == b"0":
+            break
+    return Size(calls, {name: kind for name, kind in kinds.items() if kind.keys}, after - before)
+
+
+async def speed(decider: Decider, calls: Calls, records: int, known: list[Any]) -> Speed:
+    """Beside what is there, a few hundred calls more, one at a time."""
+    times = Times()
+    source = calls.conversations()
+    for _ in range(_SAMPLE // 4):
+        await store(decider, next(source), [calls.result() for _ in range(4)], times)
+    await look_again(decider, known[:_SAMPLE], None, times)
+    return Speed(records, *(median(each) * 1e6 for each in (times.claim, times.settle, times.replay)))
+
+
+async def grow(
+    commands: Commands, decider: Decider, sizes: list[int], size_at: int, say: Callable[[str], None]
+) -> Measured:
+    """Fill step by step; measure the size once, the speed at each step."""
+    measured, calls, there = Measured(), Calls(), 0
+    await fill(decider, Calls(seed=0), 4)  # from here on the server knows the script
+    await commands.do("FLUSHALL")
+    before = await used_memory(commands)
+    for records in sizes:
+        say(f"{records:,} records")
+        known = await fill(decider, calls, records - there)
+        there = records
+        if records == size_at:
+            measured.size = await size(commands, records, before)
+        measured.speeds.append(await speed(decider, calls, records, known))
+        there += _SAMPLE
+    return measured
+
+
+Grow = Callable[..., Awaitable[Measured]]

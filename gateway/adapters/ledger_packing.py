@@ -1,0 +1,179 @@
+"""Slots and events in few bytes: names as numbers, nothing said twice, trailing defaults left out.
+
+What is packed here is MessagePack of plain lists. The tables only grow at their ends: a number, once given, is in
+ledgers for as long as the retention time. Unpacking raises what msgspec raises, or ValueError, TypeError or LookupError
+for what no gateway up to this one has written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from gateway.core.conversation import Binding, CallSlot, Event, Known, PrintSlot, Taken
+from gateway.core.record import Effect, Status
+
+PREFIX: Final = 16
+"""Bytes of an effect id that name its record in a conversation's bucket."""
+STATUSES: Final = (
+    *(Status.ABSENT, Status.AWAITING_APPROVAL, Status.EXECUTING, Status.INDETERMINATE),
+    *(Status.SUCCEEDED, Status.FAILED, Status.DENIED),
+)
+EVENT_TYPES: Final = (
+    *("effect.proposed", "effect.allowed", "effect.denied", "effect.rate_limited", "effect.awaiting_approval"),
+    *("effect.executing", "effect.renewed", "effect.succeeded", "effect.failed", "effect.indeterminate"),
+    *("effect.released", "effect.resolved", "effect.conflict", "effect.replayed"),
+    *("approval.requested", "approval.granted", "approval.denied", "approval.expired", "approval.used"),
+    *("tool.registered", "tool.removed"),
+)
+SAID: Final = (
+    *("kind", "target", "tool_call_id", "turn", "step", "attempt", "tool_version", "lease_s", "again", "reason"),
+    *("http_status", "seen", "code", "result_dropped", "late", "stands", "came", "outcome", "by", "note", "evidence"),
+    *("because", "first", "matched", "count"),
+)
+"""Names in what events say; others go in as they are."""
+_STATUS: Final = {status: number for number, status in enumerate(STATUSES)}
+_TYPE: Final = {type_: number for number, type_ in enumerate(EVENT_TYPES)}
+KINDS: Final = ("tool_call", "llm_call", "local")
+_KIND: Final = {kind: number for number, kind in enumerate(KINDS)}
+_SAID: Final = {name: number for number, name in enumerate(SAID)}
+_EVER_UNKNOWN: Final = 8
+"""Added to a status' number."""
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder().decode
+
+
+# ids
+
+
+def pack_slot(slot: CallSlot, records: Mapping[bytes, Effect | None], pointed: int) -> bytes:
+    """The last `pointed` bindings are to effects that the payload names before this. One that says what its effect's
+    record says, the record that `records` has, is a number: it is read together with that record, or it is nothing."""
+    first = len(slot.bindings) - pointed
+    return _encode(
+        [
+            int(b.open)
+            if place >= first and _as_recorded(b, records.get(b.effect))
+            else [b.effect, b.fingerprint, b.turn, b.step, b.attempt, b.open]
+            for place, b in enumerate(slot.bindings)
+        ]
+    )
+
+
+def unpack_slot(raw: bytes, pointers: list[bytes], records: Mapping[bytes, Effect | None]) -> CallSlot:
+    """`records` has the record of each pointer by the first bytes of its id; without it, what pointed there names
+    nothing any more."""
+    packed = _decode(raw)
+    bindings = []
+    for place, each in enumerate(packed):
+        if isinstance(each, list):
+            bindings.append(Binding(*each))
+            continue
+        record = records[pointers[place - len(packed)]]
+        if record is not None:
+            at = record.place
+            bindings.append(Binding(record.effect_id, record.fingerprint, at.turn, at.step, at.attempt, bool(each)))
+    return CallSlot(tuple(bindings))
+
+
+def _as_recorded(binding: Binding, record: Effect | None) -> bool:
+    return record is not None and binding.place == record.place and binding.fingerprint == record.fingerprint
+
+
+# identical calls
+
+
+def pack_identical(slot: PrintSlot) -> bytes:
+    """An occurrence names its effect by its place among the known, and its turn only where it is not the effect's."""
+    places = {known.effect: place for place, known in enumerate(slot.known)}
+    known = [
+        [
+            k.effect,
+            k.turn,
+            _STATUS[k.status] + (_EVER_UNKNOWN if k.was_unknown else 0),
+            *(() if k.at is None else (k.at,)),
+        ]
+        for k in slot.known
+    ]
+    taken = []
+    for t in slot.taken:
+        place = places.get(t.effect)
+        said: list[bytes | int | str] = [t.effect if place is None else place, t.number]
+        if place is None or t.place != _turn_place(slot.known[place]):
+            said += [t.attempt, t.place]
+        elif t.attempt != 1:
+            said.append(t.attempt)
+        taken.append(said)
+    return _encode([known, taken])
+
+
+def unpack_identical(raw: bytes) -> PrintSlot:
+    known_packed, taken_packed = _decode(raw)
+    known = tuple(
+        Known(effect, turn, STATUSES[status % _EVER_UNKNOWN], at[0] if at else None, status >= _EVER_UNKNOWN)
+        for effect, turn, status, *at in known_packed
+    )
+    taken = []
+    for named, number, *rest in taken_packed:
+        of = known[named] if isinstance(named, int) else None
+        attempt = rest[0] if rest else 1
+        place = rest[1] if len(rest) > 1 else _turn_place(of) if of is not None else None
+        if place is None:
+            raise ValueError("an occurrence without a place")
+        taken.append(Taken(place, attempt, number, of.effect if of is not None else named))
+    return PrintSlot(known, tuple(taken))
+
+
+def _turn_place(known: Known) -> str | None:
+    return None if known.turn is None else f"t{known.turn}"
+
+
+# events
+
+
+def pack_events(events: Sequence[Event]) -> list[bytes]:
+    """Lines that are written together. Only `effect.proposed`, an effect's first, names it in full; the others by the
+    first bytes of its id, or, behind a line of the same effect, not at all."""
+    lines: list[bytes] = []
+    before: bytes | None = None
+    for event in events:
+        lines.append(_pack_event(event, event.effect_id is not None and event.effect_id == before))
+        before = event.effect_id
+    return lines
+
+
+def _pack_event(event: Event, same: bool) -> bytes:
+    id_: bytes | bool | None = same or event.effect_id
+    if isinstance(id_, bytes) and event.type != EVENT_TYPES[0]:
+        id_ = id_[:PREFIX]
+    packed: list[Any] = [_TYPE.get(event.type, event.type), id_]
+    for name, value in event.data.items():
+        packed.append(_SAID.get(name, name))
+        packed.append(_short(name, value))
+    return _encode(packed)
+
+
+def unpack_event(raw: bytes) -> Event:
+    """As packed: its effect may be the first bytes of an id, or b"", which is that of the line before."""
+    type_, id_, *said = _decode(raw)
+    id_ = b"" if id_ is True else id_
+    data: dict[str, Any] = {}
+    for named, value in zip(said[::2], said[1::2], strict=True):
+        name = SAID[named] if isinstance(named, int) else named
+        data[name] = _long(name, value)
+    return Event(EVENT_TYPES[type_] if isinstance(type_, int) else type_, id_, data)
+
+
+def _short(name: str, value: object) -> object:
+    if name == "kind" and isinstance(value, str):
+        return _KIND.get(value, value)
+    return int(value) if isinstance(value, float) and name == "lease_s" and value.is_integer() else value
+
+
+def _long(name: str, value: object) -> object:
+    if name == "kind" and isinstance(value, int):
+        return KINDS[value]
+    return float(value) if name == "lease_s" and isinstance(value, int) else value

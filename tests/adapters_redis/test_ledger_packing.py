@@ -1,0 +1,192 @@
+"""What is stored is as short as it can be said, is read back as it was, and stays readable (promise 4.13)."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.adapters import ledger_codec as codec
+from gateway.adapters import ledger_packing as packing
+from gateway.adapters.ledger_events import read_events
+from gateway.core.conversation import Binding, CallSlot, Event, Known, PrintSlot, Taken
+from gateway.core.identity import Kind
+from gateway.core.ports import LoggedEvent
+from gateway.core.record import FORMAT, Effect, Fault, Mode, Outcome, Status
+
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "stored.json").read_text())
+IDS = st.binary(min_size=32, max_size=32)
+TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+STATUSES = st.sampled_from(list(Status))
+KNOWN = st.builds(Known, IDS, st.none() | TEXT, STATUSES, st.none() | st.integers(0, 2**50), st.booleans())
+PLACES = TEXT.map("t{}".format) | TEXT.map("i{}".format)
+
+
+def _effect(**changes: object) -> Effect:
+    effect = Effect(
+        format=FORMAT,
+        effect_id=bytes(range(32)),
+        company="acme",
+        conversation="c-1",
+        kind=Kind.TOOL_CALL,
+        target="place_order",
+        fingerprint=bytes(range(32, 64)),
+        tool_call_id="call_1",
+        turn="t-1",
+        step=1,
+        attempt=1,
+        occurrence=0,
+        fields={"qty": 1, "sku": 2},
+        mode=Mode.AT_MOST_ONCE,
+        tool_version=3,
+        endpoint="https://shop.example/tools",
+        status=Status.EXECUTING,
+        tokens=(b"token-0000000001",),
+        lease_ms=15_000,
+        slots=(b"slot-00000000001",),
+    )
+    return msgspec.structs.replace(effect, **changes)
+
+
+def _settled(result: bytes) -> Effect:
+    outcome = Outcome(Status.SUCCEEDED, result)
+    return _effect(status=Status.SUCCEEDED, outcome=outcome, settled_by=b"token-0000000001", first_at=1, claimed_at=1)
+
+
+SAMPLES = {
+    "executing": codec.effect_payload(_effect()),
+    "succeeded": codec.effect_payload(_settled(b'"MO-1"')),
+    "failed": codec.effect_payload(
+        _effect(status=Status.FAILED, outcome=Outcome(Status.FAILED, fault=Fault("merchant_refused", "No.", b"{}")))
+    ),
+    "slot": codec.slot_payload(
+        CallSlot((Binding(bytes(range(32)), bytes(range(32, 64)), "t-1", 1, 1, True),)), {bytes(range(32)): _effect()}
+    ),
+    "slot of another turn": codec.slot_payload(
+        CallSlot((Binding(bytes(range(32)), bytes(range(32, 64)), "t-2", 1, 1, False),)), {bytes(range(32)): _effect()}
+    ),
+    "identical": codec.identical_payload(
+        PrintSlot(
+            (Known(bytes(range(32)), "t-1", Status.INDETERMINATE, None, True),),
+            (Taken("tt-1", 1, 0, bytes(range(32))), Taken("tt-2", 2, 1, bytes(range(32)))),
+        )
+    ),
+    "events": b"|".join(
+        codec.event_lines(
+            (
+                Event(
+                    "effect.proposed", bytes(range(32)), {"kind": "tool_call", "target": "place_order", "turn": "t-1"}
+                ),
+                Event("effect.allowed", bytes(range(32))),
+                Event("effect.executing", bytes(range(32)), {"lease_s": 15.0}),
+            )
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(SAMPLES))
+def test_p4_13_what_is_stored_keeps_its_bytes(name: str) -> None:
+    """4.13: a change of these is a new format, and the old one has to be read for as long as the retention time."""
+    assert SAMPLES[name].hex() == VECTORS["payloads"][name]
+
+
+def test_p4_13_a_deflated_record_is_read_whatever_deflated_it() -> None:
+    """4.13: other builds of zlib write other bytes, so only reading is pinned."""
+    payload = bytes.fromhex(VECTORS["deflated"])
+    assert payload[1:2] == b"\xc1"
+    stored = codec.Stored(b"v" * 8, 1, payload)
+    assert codec.effect_of(stored) == codec.stamped(_settled(b'"%b"' % (b"MO-1 " * 300)), 1)
+
+
+@pytest.mark.parametrize("size", [0, 1, 400, 1_000, 60_000, 70_000, 1_048_576])
+def test_p4_12_a_result_of_any_size_is_read_as_it_was(size: int) -> None:
+    """4.12, 4.13"""
+    effect = _settled(b'"%b"' % (b"x" * size))
+    payload = codec.effect_payload(effect)
+    assert codec.effect_of(codec.Stored(b"v" * 8, 7, payload)) == codec.stamped(effect, 7)
+    assert len(payload) < size + 600
+
+
+@pytest.mark.parametrize(
+    "payload", [b"\x00\xc1", b"\x00\xc1junk", b"\x00\xc1" + b"\x00" * 40, SAMPLES["executing"][:40]], ids=repr
+)
+def test_p4_13_a_record_that_cannot_be_read_is_no_record_that_is_absent(payload: bytes) -> None:
+    """4.13: as good as no ledger."""
+    with pytest.raises(codec.UnknownFormat):
+        codec.effect_of(codec.Stored(b"v" * 8, 1, payload))
+
+
+def test_p9_4_a_deflated_record_opens_into_no_more_than_was_ever_deflated() -> None:
+    """9.4"""
+    deflater = zlib.compressobj(9, zlib.DEFLATED, -12)
+    bomb = b"\x00\xc1" + deflater.compress(b"\x00" * 50_000_000) + deflater.flush()
+    with pytest.raises(codec.UnknownFormat):
+        codec.effect_of(codec.Stored(b"v" * 8, 1, bomb))
+
+
+@given(st.lists(KNOWN, max_size=4, unique_by=lambda k: k.effect), st.data())
+def test_p4_13_the_identical_calls_are_read_as_they_were(known: list[Known], data: st.DataObject) -> None:
+    """4.13, 2.4"""
+    effects = st.sampled_from([k.effect for k in known]) | IDS if known else IDS
+    turns = st.sampled_from([f"t{k.turn}" for k in known]) | PLACES if known else PLACES
+    taken = data.draw(st.lists(st.builds(Taken, turns, st.integers(1, 3), st.integers(0, 3), effects), max_size=5))
+    slot = PrintSlot(tuple(known), tuple(taken))
+    assert packing.unpack_identical(packing.pack_identical(slot)) == slot
+
+
+@given(st.lists(st.tuples(TEXT, st.integers(1, 3), st.booleans(), st.booleans()), min_size=1, max_size=7))
+def test_p4_13_an_ids_calls_are_read_as_they_were(calls: list[tuple[str, int, bool, bool]]) -> None:
+    """4.13, 2.3: some as their records say, some of another place, those not pointed to in full."""
+    bindings, records = [], {}
+    for number, (turn, step, recorded, open_) in enumerate(calls):
+        effect = _effect(effect_id=bytes([number]) * 32, turn=turn, step=step)
+        records[effect.effect_id] = effect
+        place = turn if recorded else f"{turn}!"
+        bindings.append(Binding(effect.effect_id, effect.fingerprint, place, step, 1, open_))
+    payload = codec.slot_payload(CallSlot(tuple(bindings)), records)
+    stored = codec.Stored(b"v" * 8, 1, payload)
+    by_prefix = {id_[:16]: effect for id_, effect in records.items()}
+    assert {*codec.pointers_of(stored)} <= {*by_prefix}
+    assert codec.slot_of(stored, by_prefix) == CallSlot(tuple(bindings))
+
+
+def test_p2_1_what_an_id_points_to_and_is_gone_names_nothing() -> None:
+    """2.1, 4.13: the record's retention is over, the slot's is not."""
+    effect = _effect()
+    slot = CallSlot((Binding(effect.effect_id, effect.fingerprint, "t-1", 1, 1, False),))
+    stored = codec.Stored(b"v" * 8, 1, codec.slot_payload(slot, {effect.effect_id: effect}))
+    assert codec.slot_of(stored, {effect.effect_id[:16]: None}) == CallSlot()
+
+
+async def test_p7_6_events_have_their_whole_ids_on_every_page() -> None:
+    """7.6: whatever page is asked for, also one that begins in the middle of what was written together."""
+    written: list[Event] = []
+    lines: list[bytes] = []
+    for number in range(400):
+        effect = bytes([number % 256, number // 256]) * 16
+        together = (
+            Event("effect.proposed", effect, {"target": "place_order"}),
+            Event("effect.allowed", effect),
+            Event("effect.executing", effect, {"lease_s": 1.5}),
+        )
+        lines += codec.event_lines(together)
+        written += together
+    ends = [Event("effect.succeeded", written[3 * number].effect_id) for number in range(400)]
+    for end in (*ends, Event("effect.denied", None, {"code": "step_limit"})):
+        lines += codec.event_lines([end])
+        written.append(end)
+
+    async def read(start: int, number: int) -> list[LoggedEvent]:
+        raw = lines[start : start + number]
+        return [codec.event_of(start + 1 + place, b"\x00" * 6 + line) for place, line in enumerate(raw)]
+
+    for after, limit in [(0, 10_000), (0, 1), (1, 1), (2, 5), (1_199, 3), (1_201, 2), (1_600, 10), (5_000, 3)]:
+        found = await read_events(read, after, limit)
+        assert [logged.event for logged in found] == written[after : after + limit]
+        assert [logged.seq for logged in found] == [*range(after + 1, after + 1 + len(found))]

@@ -1,0 +1,351 @@
+"""One request inside a gateway, as an explicit machine: every move is one trip to the ledger, as `service/deciding`,
+`service/handle_call` and `service/running` make them.
+
+Whatever happens between two trips (judging, answering) belongs to the trip before it: nobody else can tell.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from gateway.core import decisions as d
+from gateway.core import step as steps
+from gateway.core.conversation import View, Where, Writes, assumed_empty, narrowed
+from gateway.core.record import Effect, Fault, Outcome, Status
+from gateway.core.requests import Claim, End, Lose, Release, Settle, Withdraw, where_of
+from gateway.service.running import SETTLE_TRIES
+from tests.small_world.ledger import Ledger
+from tests.small_world.numbers import Numbers
+from tests.small_world.situations import FOREVER_MS, LEASE_TICKS, Situation
+from tests.small_world.story import Broken
+
+REFUSED: Final = Outcome(Status.FAILED, fault=Fault("merchant_refused", "No."))
+UNREAD: Final = -1
+NOT_SENT: Final = "not_sent"
+
+
+class Answer(NamedTuple):
+    """What the caller is told. `said`: a decision, or the code of a problem; `shown`: what of a record it shows."""
+
+    said: str
+    status: str | None = None
+    result: bytes | None = None
+    shown: bytes = b""
+    recorded: bool = True
+
+
+class Worker(NamedTuple):
+    """Where one request stands. Numbers name what the machine has met: a request, a where, a view, a record."""
+
+    caller: int
+    token: int
+    gateway: int
+    phase: str
+    request: int
+    where: int = UNREAD
+    view: int = UNREAD
+    since: int = 0
+    """The worker's clock when its claim left (4.5)."""
+    effect: int = UNREAD
+    tries: int = 0
+    sends: int = 0
+    reply: str | None = None
+    unknown: bool = False
+    """Whether an earlier try may have been carried out."""
+    answered: bool = False
+
+
+class Move(NamedTuple):
+    """One thing that can happen; `delayed` is a swap that is under way still: (request, where, view)."""
+
+    told: str
+    contents: int
+    worker: Worker
+    answer: Answer | None = None
+    delayed: tuple[int, int, int] | None = None
+
+
+class Machine:
+    """All workers of one situation, over one ledger. `settles_first` is off only to see that it matters (4.2)."""
+
+    def __init__(self, situation: Situation, ledger: Ledger, *, settles_first: bool = True) -> None:
+        self.situation = situation
+        self.ledger = ledger
+        self.settles_first = settles_first
+        self.requests = Numbers()
+        self.wheres = Numbers()
+        self.records = Numbers()
+        self._judged: dict[tuple[int, int], d.Step] = {}
+        self._moves: dict[tuple[Worker, int, int], list[Move]] = {}
+
+    # starting
+
+    def begun(self, caller: int, token: int, gateway: int, now: int) -> list[tuple[str, Worker]]:
+        """A request that came in: swapped in unseen, or looked up first where the id came lately."""
+        claim = self.situation.claim(caller, token)
+        request, where = self.request(claim), self.wheres.of(claim.where())
+        guess = self.ledger.keep(assumed_empty(claim.where()))
+        worker = Worker(caller, token, gateway, "claiming", request, where, since=now)
+        return [("takes the call for new", worker._replace(view=guess)), ("will look first", worker)]
+
+    def request(self, request: Claim | End | Withdraw) -> int:
+        return self.requests.of(msgspec.msgpack.encode((type(request).__name__, _plain(request))), request)
+
+    def judge(self, request: int, view: int) -> d.Step:
+        key = (request, view)
+        if key not in self._judged:
+            self._judged[key] = steps.step(self.ledger.view(view), self.requests[request])
+        return self._judged[key]
+
+    # moves
+
+    def moves(self, worker: Worker, contents: int, now: int) -> list[Move]:
+        """Every trip to the ledger that this worker may make now, and every way in which it may go."""
+        key = (worker, contents, now)
+        found = self._moves.get(key)
+        if found is None:
+            found = self._moves[key] = list(self._ways(worker, contents, now))
+        return found
+
+    def _ways(self, worker: Worker, contents: int, now: int) -> list[Move]:
+        match worker.phase:
+            case "claiming" | "ending":
+                return self._trip(worker, contents, now)
+            case "waiting":
+                claim: Claim = self.requests[worker.request]
+                again = worker._replace(phase="claiming", where=self.wheres.of(claim.where()), since=now)
+                late = self._over(worker, contents, "waited as long as it may", Answer("call_in_flight"))
+                return [late, self._read(again, contents, now)]
+        return []
+
+    def _trip(self, worker: Worker, contents: int, now: int) -> list[Move]:
+        if worker.view == UNREAD or self._needs_read(worker):
+            lost = self._failed(worker, contents, "reads; no answer comes", None, may_have_run=False)
+            return [self._read(worker, contents, now), *lost]
+        judged = self.judge(worker.request, worker.view)
+        assert judged.writes is not None
+        applied, after, seen = self.swap(worker.request, worker.where, worker.view, contents, now)
+        what = f"swaps ({_named(judged.decision)})"
+        there = f"{what}: {'written' if applied else 'something changed, nothing is written'}"
+        arrived = worker._replace(view=seen)
+        if not applied or isinstance(judged.decision, d.Again):
+            moves = [self._concluded(arrived, after, now, there)]
+        else:
+            decision = _as_written(judged.decision, self.ledger.view(seen))
+            moves = [self._decided(arrived, after, now, decision, there)]
+        delayed = (worker.request, worker.where, worker.view)
+        # A withdrawal writes anew at each try: how often it is not heard has to have an end.
+        endless = isinstance(self.requests[worker.request], Withdraw) and worker.tries > 0
+        if applied and not endless:
+            moves += self._failed(worker, after, f"{there}, but no answer comes", None)
+        moves += self._failed(worker, contents, f"{what}: under way, no answer comes", delayed)
+        return moves
+
+    def widened(self, where: int, need: d.Need) -> int:
+        """A where that has what a decision lacked."""
+        return self.wheres.of(_widened(self.wheres[where], need))
+
+    def _needs_read(self, worker: Worker) -> bool:
+        judged = self.judge(worker.request, worker.view)
+        return isinstance(judged.decision, d.Need) or judged.writes is None
+
+    def swap(self, request: int, where: int, view: int, contents: int, now: int) -> tuple[bool, int, int]:
+        writes: Writes | None = self.judge(request, view).writes
+        assert writes is not None
+        swapped = self.ledger.swap(contents, self.wheres[where], self.ledger.view(view), writes, now)
+        return swapped.applied, swapped.contents, swapped.view
+
+    def delivered(self, delayed: tuple[int, int, int], contents: int, now: int) -> tuple[bool, int]:
+        """A swap that its sender has given up arrives."""
+        applied, after, _ = self.swap(*delayed, contents, now)
+        return applied, after
+
+    def _read(self, worker: Worker, contents: int, now: int) -> Move:
+        where: Where = self.wheres[worker.where]
+        if worker.view != UNREAD:
+            judged = self.judge(worker.request, worker.view)
+            if isinstance(judged.decision, d.Need):
+                where = _widened(where, judged.decision)
+        seen = self.ledger.read(contents, where, now)
+        return self._concluded(
+            worker._replace(where=self.wheres.of(where), view=seen), contents, now, "reads the ledger"
+        )
+
+    def _concluded(self, worker: Worker, contents: int, now: int, told: str) -> Move:
+        """Judge what was seen; what needs another trip waits for it."""
+        judged = self.judge(worker.request, worker.view)
+        pending = isinstance(judged.decision, d.Need) or judged.writes is not None
+        if pending or self.ledger.view(worker.view).now_ms is None:
+            return Move(told, contents, worker)
+        return self._decided(worker, contents, now, judged.decision, told)
+
+    def _failed(
+        self, worker: Worker, contents: int, told: str, delayed: Any, *, may_have_run: bool = True
+    ) -> list[Move]:
+        """A trip whose answer did not come: a claim is withdrawn, an end tried again (4.11)."""
+        if worker.phase == "claiming":
+            answer = Answer("ledger_unavailable")
+            if not may_have_run:
+                return [self._over(worker, contents, told, answer)]
+            claim: Claim = self.requests[worker.request]
+            back = Worker(
+                worker.caller, worker.token, worker.gateway, "ending", self.request(Withdraw(claim)), answered=True
+            )
+            return [Move(told, contents, back._replace(where=self.wheres.of(claim.where())), answer, delayed)]
+        tries = min(SETTLE_TRIES, worker.tries + 1)
+        again = worker._replace(tries=tries, view=UNREAD, where=self._end_where(worker))
+        if tries < SETTLE_TRIES or worker.answered:
+            return [Move(told, contents, again, None, delayed)]
+        return [Move(told, contents, again._replace(answered=True), self._unrecorded(worker), delayed)]
+
+    def _over(self, worker: Worker, contents: int, told: str, answer: Answer | None) -> Move:
+        return Move(told, contents, over(worker), answer)
+
+    # decisions
+
+    def _decided(self, worker: Worker, contents: int, now: int, decision: d.Decision, told: str) -> Move:
+        if worker.phase == "ending":
+            return self._ended(worker, contents, decision, told)
+        match decision:
+            case d.Granted(effect=effect):
+                # What it saw goes with it into its end, narrowed to what an end reads.
+                granted = worker._replace(phase="granted", effect=self.records.of(_key(effect), effect))
+                return Move(f"{told}; granted", contents, granted)
+            case d.Wait(repeat_of=kept):
+                claim: Claim = self.requests[worker.request]
+                kept_too = msgspec.structs.replace(claim, repeat_of=claim.repeat_of | kept)
+                waiting = worker._replace(phase="waiting", request=self.request(kept_too), where=UNREAD, view=UNREAD)
+                return Move(f"{told}; waits", contents, waiting._replace(since=0))
+            case d.Replay(effect=effect):
+                answer = _showing("replay", effect)
+            case d.Blocked(first=first):
+                answer = _showing("blocked", first) if first is not None else Answer("blocked")
+            case d.Denied(fault=fault):
+                answer = Answer(f"denied: {fault.code}", recorded=False)
+            case d.Refused(code=code):
+                answer = Answer(code)
+            case _:
+                raise AssertionError(f"a claim was answered {decision}")
+        return self._over(worker, contents, told, answer)
+
+    def _ended(self, worker: Worker, contents: int, decision: d.Decision, told: str) -> Move:
+        """What `service/running` makes of a decision on an end."""
+        end: End | Withdraw = self.requests[worker.request]
+        if isinstance(end, Settle) and end.outcome.status is Status.SUCCEEDED and isinstance(decision, d.Late):
+            raise Broken("4.4: a success that came late was passed over in silence")
+        if worker.answered:
+            return self._over(worker, contents, told, None)
+        late = decision.effect if isinstance(decision, d.Late) else None
+        match end, decision:
+            case Settle(), d.Settled(effect=after):
+                answer = _showing("proceed", after)
+            case Settle(outcome=outcome), _ if late is not None and late.outcome != outcome:
+                answer = _standing(late)
+            case Settle(), _:
+                answer = self._unrecorded(worker)
+            case Release(reason="lease too short"), _:
+                answer = Answer("too_slow")
+            case Release(), _:
+                answer = Answer("merchant_not_ready") if late is None else _standing(late)
+            case _:
+                answer = self._unrecorded(worker) if late is None else _standing(late)
+        return self._over(worker, contents, told, answer)
+
+    def _unrecorded(self, worker: Worker) -> Answer:
+        """What is said of an end that is not recorded, or not yet."""
+        end: End = self.requests[worker.request]
+        match end:
+            case Settle(outcome=outcome):
+                return Answer("proceed", outcome.status.value, outcome.result, end.effect_id, recorded=False)
+            case Release(reason=reason):
+                return Answer("too_slow" if reason == "lease too short" else "merchant_not_ready")
+        return Answer("proceed", Status.INDETERMINATE.value, None, end.effect_id, recorded=False)
+
+    # ends
+
+    def covered(self, worker: Worker, now: int) -> bool:
+        """Whether the lease, on the worker's own clock, covers what is left of the deadline (4.5)."""
+        return now < worker.since + LEASE_TICKS
+
+    def ends(self, worker: Worker, what: str, result: bytes | None = None) -> Worker:
+        """The worker about to write how its call ended: "succeeded", "refused", "not ready", "lost" or "too short"."""
+        effect: Effect = self.records[worker.effect]
+        claim: Claim = self.requests[worker.request]
+        end: End
+        if what == "succeeded":
+            end = Settle(effect.effect_id, claim.token, Outcome(Status.SUCCEEDED, result), FOREVER_MS)
+        elif what == "refused":
+            end = Settle(effect.effect_id, claim.token, REFUSED, FOREVER_MS)
+        elif what == "lost":
+            end = Lose(effect.effect_id, claim.token, "timed_out")
+        else:
+            reason = "lease too short" if what == "too short" else "not ready"
+            end = Release(effect.effect_id, claim.token, reason, FOREVER_MS)
+        where = where_of(effect)
+        seen = self.ledger.keep(narrowed(self.ledger.view(worker.view), where))
+        ending = worker._replace(phase="ending", request=self.request(end), where=self.wheres.of(where), view=seen)
+        # A view that was narrowed to what an end reads may leave nothing to decide: then it is judged at once.
+        return ending._replace(since=0, sends=0, reply=None, unknown=False)
+
+    def settles_early(self, worker: Worker) -> tuple[Worker, Answer | None]:
+        """With the order of 4.2 turned round: answered first, recorded after."""
+        end: End = self.requests[worker.request]
+        if self.settles_first or not isinstance(end, Settle):
+            return worker, None
+        return worker._replace(answered=True), Answer(
+            "proceed", end.outcome.status.value, end.outcome.result, end.effect_id
+        )
+
+    def _end_where(self, worker: Worker) -> int:
+        asked = self.requests[worker.request]
+        if isinstance(asked, Withdraw):
+            return self.wheres.of(asked.claim.where())
+        return self.wheres.of(where_of(self.records[worker.effect]))
+
+
+def over(worker: Worker, phase: str = "over") -> Worker:
+    """Done, or "dead" with its gateway, and nothing remembered but who it was."""
+    return Worker(worker.caller, worker.token, worker.gateway, phase, 0, answered=True)
+
+
+def _plain(request: Claim | End | Withdraw) -> object:
+    if isinstance(request, Claim):
+        return (request.token, sorted(request.repeat_of))
+    if isinstance(request, Withdraw):
+        return (request.claim.token, sorted(request.claim.repeat_of))
+    return [getattr(request, name) for name in request.__struct_fields__]
+
+
+def _key(effect: Effect) -> bytes:
+    return msgspec.msgpack.encode(effect)
+
+
+def _named(decision: d.Decision) -> str:
+    return type(decision).__name__.lower()
+
+
+def _widened(where: Where, need: d.Need) -> Where:
+    return msgspec.structs.replace(
+        where,
+        effects=tuple(dict.fromkeys((*where.effects, *need.effects))),
+        slots=tuple(dict.fromkeys((*where.slots, *need.slots))),
+    )
+
+
+def _as_written(decision: d.Decision, view: View) -> d.Decision:
+    effect = getattr(decision, "effect", None)
+    written = None if effect is None else view.effects.get(effect.effect_id)
+    return decision if written is None else msgspec.structs.replace(decision, effect=written)
+
+
+def _showing(said: str, effect: Effect) -> Answer:
+    result = effect.outcome.result if effect.outcome is not None else None
+    return Answer(said, effect.status.value, result, effect.effect_id)
+
+
+def _standing(effect: Effect) -> Answer:
+    if effect.status is Status.EXECUTING:
+        return Answer("call_in_flight")
+    return _showing("proceed", effect)

@@ -1,0 +1,319 @@
+"""The whole world, and everything that can happen next in it: two callers, two gateways, a merchant, a sweeper, an
+operator, a clock, and messages under way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from gateway.core import decisions as d
+from gateway.core.record import Effect, Mode, Outcome, Status
+from gateway.core.requests import Claim, Lose, Resolve, where_of
+from tests.small_world.ledger import TICK_MS, Ledger
+from tests.small_world.numbers import Numbers
+from tests.small_world.promises import Promises
+from tests.small_world.shop import Shop, result_of
+from tests.small_world.situations import FOREVER_MS, Situation
+from tests.small_world.story import Broken
+from tests.small_world.workers import REFUSED, Answer, Machine, Move, Worker, over
+
+NOBODY: Final = -1
+MOST_SENDS: Final = 2
+"""Tries of one request at the merchant under safe_to_retry."""
+GATEWAYS: Final = "AB"
+OVER: Final = ("over", "dead")
+
+
+class State(NamedTuple):
+    """Numbers of what `World` has met. `workers` by token: the callers' first requests, then what they send again."""
+
+    contents: int
+    now: int
+    shop: int
+    workers: tuple[int, ...]
+    sweeper: tuple[int, int, int] | None = None
+    operator: tuple[int, int, int] | None = None
+    delayed: tuple[int, int, int] | None = None
+    crashes: int = 0
+    resends: int = 0
+    delays: int = 0
+    ticks: int = 0
+    resolves: int = 0
+
+
+Next = tuple[str, State]
+
+
+class World:
+    """One situation. Successors check every promise on their way, and raise Broken."""
+
+    def __init__(self, situation: Situation, *, compares: bool = True, settles_first: bool = True) -> None:
+        self.situation = situation
+        self.ledger = Ledger(compares=compares)
+        self.machine = Machine(situation, self.ledger, settles_first=settles_first)
+        self.workers = Numbers()
+        self.shops = Numbers()
+        self.promises = Promises(situation, self.ledger)
+        self.doing = ""
+        """What was going on when a promise broke."""
+
+    def start(self) -> State:
+        tokens = 2 + self.situation.trouble.resends
+        return State(self.ledger.empty(), 1, self.shops.of(Shop()), (NOBODY,) * tokens)
+
+    def next(self, state: State) -> Iterator[Next]:
+        """Everything that can happen now, and what it leads to."""
+        alive = False
+        for token, number in enumerate(state.workers):
+            if number == NOBODY:
+                yield from self._asks(state, token)
+                continue
+            worker: Worker = self.workers[number]
+            if worker.phase in OVER:
+                continue
+            alive = True
+            self.doing = f"{self._who(worker)} swaps"
+            for move in self.machine.moves(worker, state.contents, state.now):
+                yield from self._moved(state, token, move)
+            if worker.phase == "granted":
+                yield from self._sends(state, token, worker)
+            elif worker.phase == "sent":
+                yield from self._hears(state, token, worker)
+        yield from self._merchant(state)
+        yield from self._sweeper(state)
+        yield from self._operator(state)
+        yield from self._delayed(state)
+        yield from self._crashes(state)
+        yield from self._time(state, alive)
+
+    def settled(self, state: State) -> bool:
+        """Nothing stirs any more; then nothing may be left in the middle."""
+        return all(number != NOBODY and self.workers[number].phase in OVER for number in state.workers[:2])
+
+    # requests
+
+    def _asks(self, state: State, token: int) -> Iterator[Next]:
+        """A caller's first request; or one that it sends again, whatever became of the one before."""
+        if token < 2:
+            callers = [token]
+        elif token == 2 + state.resends:
+            callers = [caller for caller in (0, 1) if state.workers[caller] != NOBODY]
+        else:
+            return
+        for caller in callers:
+            gateway = caller if token < 2 else 1 - caller
+            for how, worker in self.machine.begun(caller, token, gateway, state.now):
+                told = (
+                    f"caller {caller + 1} asks gateway {GATEWAYS[gateway]}{' again' if token >= 2 else ''}, which {how}"
+                )
+                after = self._with(state, token, worker)
+                yield told, after._replace(resends=state.resends + (token >= 2))
+
+    def _with(self, state: State, token: int, worker: Worker) -> State:
+        workers = state.workers
+        return state._replace(workers=(*workers[:token], self.workers.of(worker), *workers[token + 1 :]))
+
+    def _who(self, worker: Worker) -> str:
+        return f"gateway {GATEWAYS[worker.gateway]} (request {worker.token + 1})"
+
+    def _moved(self, state: State, token: int, move: Move) -> Iterator[Next]:
+        after = self._with(state, token, move.worker)
+        told = f"{self._who(move.worker)} {move.told}"
+        if move.contents != state.contents:
+            after = after._replace(contents=move.contents)
+        if move.answer is not None:
+            told, after = self._answered(after, move.worker, move.answer, told)
+        self._check(after, told)
+        yield told, after
+        if move.delayed is not None and state.delayed is None and state.delays < self.situation.trouble.delayed:
+            yield f"{told} (yet)", after._replace(delayed=move.delayed, delays=state.delays + 1)
+
+    def _answered(self, state: State, worker: Worker, answer: Answer, told: str) -> tuple[str, State]:
+        shop = self.shops[state.shop]
+        self.doing = said = f"{told}; answers {answer.said}{f' ({answer.status})' if answer.status else ''}"
+        denied = self.promises.answered(state.contents, shop, worker, answer)
+        return said, state._replace(shop=self._shop(shop.denied(worker.token))) if denied else state
+
+    def _shop(self, shop: Shop) -> int:
+        return self.shops.of(shop)
+
+    def _check(self, state: State, doing: str) -> None:
+        self.doing = doing
+        self.promises.hold(state.contents, self.shops[state.shop])
+
+    # the merchant
+
+    def _sends(self, state: State, token: int, worker: Worker) -> Iterator[Next]:
+        who = self._who(worker)
+        if not self.machine.covered(worker, state.now):
+            # A first try is not made; a later one finds that its deadline has passed, and does not leave either.
+            first, later = "too short", "lost" if worker.unknown else "not ready"
+            short = self.machine.ends(worker, first if not worker.sends else later)
+            yield f"{who} sees that it is too late to send", self._with(state, token, short)
+            return
+        effect: Effect = self.machine.records[worker.effect]
+        shop: Shop = self.shops[state.shop]
+        sent = worker._replace(phase="sent", sends=worker.sends + 1, reply=None)
+        posted = self._shop(shop.posted(token, sent.sends, effect.effect_id))
+        yield f"{who} sends the order", self._with(state, token, sent)._replace(shop=posted)
+        unreached = worker._replace(sends=worker.sends + 1)
+        yield from self._not_known(state, token, unreached, "cannot reach the merchant", "not ready")
+
+    def _hears(self, state: State, token: int, worker: Worker) -> Iterator[Next]:
+        who = self._who(worker)
+        if worker.reply is not None:
+            what, _, number = worker.reply.partition(":")
+            if what == "not ready":
+                yield from self._not_known(state, token, worker, "hears that nothing was done", what)
+                return
+            ending = self.machine.ends(worker, what, result_of(int(number)) if number else None)
+            yield from self._ending(state, token, ending, f"{who} hears that it was {worker.reply}")
+        yield from self._not_known(state, token, worker, "gets a 500, a broken connection or nothing in time", "lost")
+
+    def _not_known(self, state: State, token: int, worker: Worker, told: str, what: str) -> Iterator[Next]:
+        again = self.situation.mode is Mode.SAFE_TO_RETRY and worker.sends < MOST_SENDS
+        if again and self.machine.covered(worker, state.now):
+            unknown = worker.unknown or what == "lost"
+            back = worker._replace(phase="granted", reply=None, unknown=unknown)
+            yield f"{self._who(worker)} {told}, and tries again", self._with(state, token, back)
+        ending = self.machine.ends(worker, "lost" if worker.unknown else what)
+        yield from self._ending(state, token, ending, f"{self._who(worker)} {told}")
+
+    def _ending(self, state: State, token: int, ending: Worker, told: str) -> Iterator[Next]:
+        ending, early = self.machine.settles_early(ending)
+        after = self._with(state, token, ending)
+        if early is not None:
+            told, after = self._answered(after, ending, early, told)
+        yield told, after
+
+    def _merchant(self, state: State) -> Iterator[Next]:
+        shop: Shop = self.shops[state.shop]
+        keyed = self.situation.mode is Mode.SAFE_TO_RETRY
+        for post in shop.wire:
+            for told, after, reply in shop.takes(post, self._sku(state, post.token), keyed=keyed):
+                then = state._replace(shop=self._shop(after))
+                worker: Worker = self.workers[state.workers[post.token]]
+                if worker.phase == "sent" and worker.sends == post.tried:
+                    then = self._with(then, post.token, worker._replace(reply=reply))
+                told = f"the merchant {told} (request {post.token + 1})"
+                self._check(then, told)
+                yield told, then
+
+    def _sku(self, state: State, token: int) -> str:
+        worker: Worker = self.workers[state.workers[token]]
+        return self.situation.asks[worker.caller].sku
+
+    # those behind the scenes
+
+    def _sweeper(self, state: State) -> Iterator[Next]:
+        if state.sweeper is None:
+            for effect in self.ledger.effects(state.contents):
+                if effect.lapsed(state.now * TICK_MS):
+                    lose = Lose(effect.effect_id, None, "lease lapsed")
+                    yield "the sweeper finds a lapsed lease", state._replace(sweeper=self._errand(state, lose, effect))
+            return
+        for told, contents, errand in self._goes_on(state, state.sweeper):
+            after = state._replace(contents=contents, sweeper=errand)
+            self._check(after, told := f"the sweeper {told}")
+            yield told, after
+
+    def _operator(self, state: State) -> Iterator[Next]:
+        trouble = self.situation.trouble
+        if state.operator is not None:
+            for told, contents, errand in self._goes_on(state, state.operator):
+                after = state._replace(contents=contents, operator=errand)
+                self._check(after, told := f"the operator {told}")
+                yield told, after
+        elif state.resolves < trouble.resolves:
+            for effect in self.ledger.effects(state.contents):
+                if effect.status is not Status.INDETERMINATE:
+                    continue
+                for told, outcome in self._evidence(state, effect):
+                    resolve = Resolve(effect.effect_id, outcome, "ops", "", FOREVER_MS, claimed_at=effect.claimed_at)
+                    errand = self._errand(state, resolve, effect)
+                    yield f"the operator {told}", state._replace(operator=errand, resolves=state.resolves + 1)
+
+    def _evidence(self, state: State, effect: Effect) -> list[tuple[str, Outcome | None]]:
+        """What an operator who looks at the shop may say of an unknown call."""
+        shop: Shop = self.shops[state.shop]
+        done = shop.committed(effect.effect_id)
+        if done is not None:
+            return [("finds the order in the shop", Outcome(Status.SUCCEEDED, result_of(done)))]
+        if self.situation.trouble.hasty:
+            return [("does not find the order, and does not wait", None)]
+        if shop.expects(effect.effect_id) or self._may_still_send(state, effect):
+            return []
+        return [("finds that it never happened", None), ("finds that the shop refused it", REFUSED)]
+
+    def _may_still_send(self, state: State, effect: Effect) -> bool:
+        holders = (self.workers[number] for number in state.workers if number != NOBODY)
+        return any(
+            worker.phase == "granted"
+            and self.machine.covered(worker, state.now)
+            and self.machine.records[worker.effect].effect_id == effect.effect_id
+            for worker in holders
+        )
+
+    def _errand(self, state: State, request: Lose | Resolve, effect: Effect) -> tuple[int, int, int]:
+        where = where_of(effect)
+        view = self.ledger.read(state.contents, where, state.now)
+        return self.machine.request(request), self.machine.wheres.of(where), view
+
+    def _goes_on(
+        self, state: State, errand: tuple[int, int, int]
+    ) -> Iterator[tuple[str, int, tuple[int, int, int] | None]]:
+        """The next trip of an end that nobody waits for."""
+        request, where, view = errand
+        judged = self.machine.judge(request, view)
+        if isinstance(judged.decision, d.Need):
+            wider = self.machine.widened(where, judged.decision)
+            seen = self.ledger.read(state.contents, self.machine.wheres[wider], state.now)
+            yield "reads more", state.contents, (request, wider, seen)
+        elif judged.writes is None:
+            yield "finds nothing to change", state.contents, None
+        else:
+            applied, contents, seen = self.machine.swap(request, where, view, state.contents, state.now)
+            left = None if applied or self.machine.judge(request, seen).writes is None else (request, where, seen)
+            yield ("writes it" if applied else "finds that it changed meanwhile"), contents, left
+
+    def _delayed(self, state: State) -> Iterator[Next]:
+        if state.delayed is not None:
+            self.doing = "what was under way reaches the ledger"
+            applied, contents = self.machine.delivered(state.delayed, state.contents, state.now)
+            if applied:
+                self._not_withdrawn(state, state.delayed)
+            after = state._replace(contents=contents, delayed=None)
+            self._check(after, told := f"what was under way reaches the ledger{'' if applied else ', in vain'}")
+            yield told, after
+
+    def _not_withdrawn(self, state: State, delayed: tuple[int, int, int]) -> None:
+        request = self.machine.requests[delayed[0]]
+        claims = isinstance(request, Claim) and not isinstance(self.machine.judge(*delayed[::2]).decision, d.Again)
+        started = [self.workers[number] for number in state.workers if number != NOBODY]
+        if claims and any(w.phase == "over" and b"token-%d" % w.token == request.token for w in started):
+            raise Broken("4.11: a claim landed that had been withdrawn")
+
+    def _crashes(self, state: State) -> Iterator[Next]:
+        if state.crashes >= self.situation.trouble.crashes:
+            return
+        for gateway in (0, 1):
+            workers = [number if number == NOBODY else self._killed(number, gateway) for number in state.workers]
+            if tuple(workers) != state.workers:
+                yield (
+                    f"gateway {GATEWAYS[gateway]} crashes",
+                    state._replace(workers=tuple(workers), crashes=state.crashes + 1),
+                )
+
+    def _killed(self, number: int, gateway: int) -> int:
+        worker: Worker = self.workers[number]
+        if worker.gateway != gateway or worker.phase in OVER:
+            return number
+        return self.workers.of(over(worker, "dead"))
+
+    def _time(self, state: State, alive: bool) -> Iterator[Next]:
+        """Time matters where a lease runs, and goes on for as long as one does once nobody is left to end it."""
+        running = [e for e in self.ledger.effects(state.contents) if e.status is Status.EXECUTING]
+        if not running or any(e.lapsed(state.now * TICK_MS) for e in running):
+            return
+        if state.ticks < self.situation.trouble.ticks or not alive:
+            yield "the lease lapses", state._replace(now=state.now + 1, ticks=state.ticks + 1)
