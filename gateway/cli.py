@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "calls": "show what happened to a call; list unknown outcomes",
     "events": "read the event log",
     "keys": "create, list and revoke API keys",
+    "policy": "check a policy; explain what it says about a call",
     "secrets": "add, list and retire a company's signing secrets",
 }
 """What each command is for; a command's module is imported only when it is used."""

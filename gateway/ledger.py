@@ -13,10 +13,11 @@ import msgspec
 from gateway.adapters.claim_wait import ClaimWait
 from gateway.adapters.filesystems import network_filesystem
 from gateway.adapters.local_redis import LocalRedis
-from gateway.adapters.redis_clients import close_client, open_client, open_cluster
+from gateway.adapters.redis_clients import close_client, connector, open_client
 from gateway.adapters.redis_cluster import ClusterCommands
 from gateway.adapters.redis_commands import Commands, SendsCommands
 from gateway.adapters.redis_facts import read_facts
+from gateway.adapters.redis_sentinels import follow
 from gateway.adapters.redis_urls import LedgerUrl, parse_ledger_url
 from gateway.adapters.system import SystemClock
 from gateway.core.errors import ConfigError
@@ -48,15 +49,20 @@ async def open_commands(
     }
     commands: SendsCommands
     if url.kind == "cluster":
-        cluster = open_cluster(url, **times)
-        stack.push_async_callback(cluster.aclose)
-        commands = ClusterCommands(cluster, connections=settings.ledger.connections, **times)
+        commands = ClusterCommands(connector(url, **times), url.nodes, connections=settings.ledger.connections, **times)
     else:
         client = open_client(url, **times)
         stack.push_async_callback(close_client, client)
         commands = Commands(client, connections=settings.ledger.connections, **times)
+        if url.kind == "sentinel":
+            stack.push_async_callback(_stop, asyncio.create_task(follow(client, commands)))
     stack.push_async_callback(commands.close)
     return commands
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def examine_ledger(settings: Settings, commands: SendsCommands) -> list[Finding]:

@@ -14,6 +14,7 @@ from typing import Final
 from gateway.adapters.addresses import SystemResolver, check_endpoint
 from gateway.adapters.config_files import Judges, read_merchants_folder
 from gateway.adapters.merchant_http import HttpLimits, MerchantHttp
+from gateway.adapters.policy_files import read_policy_file
 from gateway.adapters.redis_commands import SendsCommands
 from gateway.adapters.redis_documents import RedisDocuments
 from gateway.adapters.redis_ledger import RedisLedger
@@ -21,7 +22,7 @@ from gateway.adapters.schemas import Schemas
 from gateway.adapters.signing import sign_headers
 from gateway.adapters.system import Background, SystemClock, SystemRandomness
 from gateway.core.addresses import check_url
-from gateway.core.errors import LedgerUnavailable
+from gateway.core.errors import ConfigError, LedgerUnavailable
 from gateway.core.model import Principal, Role
 from gateway.core.registration import FromFile
 from gateway.ledger import claim_wait, examine_ledger, open_commands, refuse_unsafe
@@ -238,4 +239,11 @@ def _merchant_files(settings: Settings, config: Path, environ: Mapping[str, str]
         url=partial(check_url, allow_http=settings.allow_http, allow=settings.allow_networks),
         schema=Schemas().schema_problems,
     )
-    return read_merchants_folder(config / "merchants", environ, judges)
+    files = read_merchants_folder(config / "merchants", environ, judges)
+    policies = [filed.file for filed in files if filed.policy is not None]
+    if read_policy_file(config / "policy.toml") is not None:
+        policies.insert(0, str(config / "policy.toml"))
+    if policies:
+        # A policy that is read and not followed would be worse than none (7.3 is planned).
+        raise ConfigError([f"{file}: has a policy, which this version cannot enforce yet" for file in policies])
+    return files

@@ -133,7 +133,7 @@ def _marked(path: str, mark: str) -> bool:
 def _from_toml(text: str | None, file: str, problems: list[str]) -> dict[str, _Given]:
     try:
         tables = tomllib.loads(text or "")
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a plain ValueError is a number of too many digits
         problems.append(f"{file}: is not valid TOML: {error}")
         return {}
     found: dict[str, object] = {}

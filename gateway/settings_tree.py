@@ -48,7 +48,8 @@ class LedgerSettings(_Section):
     url: Annotated[str, AfterValidator(_ledger)] = Field(
         default="local:.oncegate",
         repr=False,
-        description="a redis://, rediss:// or unix:// URL, local:FOLDER, or memory",
+        description="a redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// URL, local:FOLDER, "
+        "or memory",
         json_schema_extra={"secret": True},
     )
     wait_replicas: int = Field(default=0, ge=0, le=16, description="a whole number from 0 (none) to 16")

@@ -84,7 +84,7 @@ class Lexicon:
         """Raises LexiconError for text that is not TOML and for tables that `from_tables` refuses."""
         try:
             tables = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # a plain ValueError is a number of too many digits
             raise LexiconError(f"not valid TOML: {error}") from error
         return cls.from_tables(tables)
 

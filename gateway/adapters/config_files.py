@@ -11,6 +11,9 @@
     [tools.place_order]                 # the fields of PUT …/tools/{tool}
     endpoint = "https://shop.example/tools"
 
+    [policy]                            # the company's own rules (docs/policy.md)
+    default_action = "allow"
+
 Secrets never stand in the files themselves. Every error of every file is reported at once, with its place.
 """
 
@@ -25,17 +28,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from gateway.adapters.policy_files import exact_toml, policy_lines, within_policy
+from gateway.adapters.text_files import read_text, unreadable
 from gateway.core.addresses import AddressRefused
 from gateway.core.errors import ConfigError
 from gateway.core.model import SigningSecret
+from gateway.core.policy import Bundle
+from gateway.core.policy_bundle import read_bundle
+from gateway.core.policy_reading import PolicyRefused
 from gateway.core.registration import Declared, FromFile, company_problem, name_problem
 from gateway.core.strict_json import JsonRefused, parse, plain
 from gateway.service.declarations import NotAcceptable, Problem, read_company, read_tool, unknown_field
 
-MAX_FILE_BYTES: Final = 4_194_304
 SECRET_BYTES: Final = range(24, 65)
 """How long a signing secret may be, as Standard Webhooks has it."""
-_TABLES: Final = ("company", "secrets", "tools")
+_TABLES: Final = ("company", "secrets", "tools", "policy")
 _SECRET_KEYS: Final = ("id", "secret_env", "secret_file")
 _QUOTE: Final = 'is not a field of a tool; a name with dots needs quotes: [tools."a.b"]'
 
@@ -60,7 +67,7 @@ def read_merchants_folder(folder: Path, environ: Mapping[str, str], judges: Judg
         try:
             texts[str(path)] = read_text(str(path))
         except (OSError, UnicodeDecodeError) as error:
-            problems.append(f"{path}: {_unreadable(error)}")
+            problems.append(f"{path}: {unreadable(error)}")
     try:
         found = read_merchants(texts, environ, judges)
     except ConfigError as wrong:
@@ -92,15 +99,6 @@ def read_merchants(
     return found
 
 
-def read_text(path: str) -> str:
-    """A configuration or secret file. Raises OSError, UnicodeDecodeError; one that is too large is an OSError."""
-    with Path(path).open("rb") as file:
-        data = file.read(MAX_FILE_BYTES + 1)
-    if len(data) > MAX_FILE_BYTES:
-        raise OSError(27, f"has over {MAX_FILE_BYTES:,} bytes")
-    return data.decode("utf-8")
-
-
 class _Reader:
     """Reads one file and collects what is wrong with it."""
 
@@ -114,8 +112,8 @@ class _Reader:
     def read(self, text: str) -> FromFile | None:
         try:
             tables = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            # The decoder names line and column, never the text.
+        except (ValueError, RecursionError) as error:
+            # The decoder names line and column, never the text; a plain ValueError is a number of too many digits.
             self._wrong("", f"is not valid TOML: {error}")
             return None
         for key in tables:
@@ -124,7 +122,8 @@ class _Reader:
         name, settings = self._company(tables.get("company", {}))
         tools = self._tools(tables.get("tools", {}))
         secrets = self._secrets(tables.get("secrets", []))
-        return FromFile(name, self._file, settings, tools, secrets)
+        policy = self._policy(text, name) if "policy" in tables else None
+        return FromFile(name, self._file, settings, tools, secrets, policy)
 
     def _company(self, table: object) -> tuple[str, dict[str, Any]]:
         stem = Path(self._file).stem
@@ -184,6 +183,14 @@ class _Reader:
                     self._wrong(f"{place}.{key}", str(refused))
         return declared
 
+    def _policy(self, text: str, company: str) -> Bundle | None:
+        # Read once more: other tables have floats, and an amount of money must not be one.
+        try:
+            return read_bundle(exact_toml(text)["policy"], company)
+        except PolicyRefused as refused:
+            self.problems += policy_lines(self._file, within_policy(refused))
+            return None
+
     def _secrets(self, entries: object) -> tuple[SigningSecret, ...]:
         if not isinstance(entries, list):
             self._wrong("secrets", "must be a list of tables: [[secrets]]")
@@ -225,7 +232,7 @@ class _Reader:
             try:
                 value = self._read_file(reference)
             except (OSError, UnicodeDecodeError) as error:
-                self._wrong(f"{place}.{key}", f"{reference}: {_unreadable(error)}")
+                self._wrong(f"{place}.{key}", f"{reference}: {unreadable(error)}")
                 return None
         value = value.strip()
         problem = secret_problem(value)
@@ -255,7 +262,3 @@ def secret_problem(value: str) -> str | None:
 def _shown(name: str) -> str:
     plain_key = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
     return name if plain_key else json.dumps(name[:80], ensure_ascii=False)
-
-
-def _unreadable(error: OSError | UnicodeDecodeError) -> str:
-    return "cannot be read: " + (str(error.strerror) if isinstance(error, OSError) else "it is not UTF-8")

@@ -7,7 +7,7 @@ all, behind it, so no brace in an id can steer a slot.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -25,10 +25,10 @@ class Bucket:
     """The keys of one bucket, for one conversation in it or for the bucket's own indexes.
 
     `live` and `events` are the conversation's; `due`, `unknown` and `probe` the bucket's; `records` is what a
-    record's key starts with, before 16 bytes of its effect id.
+    record's key starts with, before 16 bytes of its effect id. At `fence` nothing is ever written.
     """
 
-    __slots__ = ("_conversation", "_tag", "due", "events", "live", "probe", "records", "unknown")
+    __slots__ = ("_conversation", "_tag", "due", "events", "fence", "live", "probe", "records", "unknown")
 
     def __init__(self, number: int, conversation: bytes = b"") -> None:
         tag = b"{og.%03x}" % number
@@ -38,6 +38,7 @@ class Bucket:
         self.due = tag + b"D"
         self.unknown = tag + b"U"
         self.probe = tag + b"R"
+        self.fence = tag + b"-"
         self.live = tag + b"l" + conversation
         self.events = tag + b"v" + conversation
 
@@ -80,4 +81,19 @@ def _both(conversation: bytes, fingerprint: bytes) -> bytes:
     return hashlib.sha256(conversation + fingerprint).digest()[:16]
 
 
-_KEY_OF: Final = {"effect": Bucket.record, "slot": Bucket.slot, "identical": Bucket.identical, "turn": Bucket.turn}
+FENCE: Final = ("fence", b"")
+"""The name of a key that never exists, for a cluster.
+
+While a slot moves, the server that takes it over answers for keys it does not have yet as if they did not exist, and
+the one that gives it away breaks off a script at the first key that it gave away or emptied: an effect that stands
+would be read as absent, and sent again. But a script that names a key which is missing is refused whole (TRYAGAIN) by
+both of them.
+"""
+
+_KEY_OF: Final[dict[str, Callable[[Bucket, bytes], bytes]]] = {
+    "effect": Bucket.record,
+    "fence": lambda bucket, _: bucket.fence,
+    "identical": Bucket.identical,
+    "slot": Bucket.slot,
+    "turn": Bucket.turn,
+}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.asyncio.cluster import ClusterNode, RedisCluster
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 
+from gateway.adapters.redis_sentinels import PrimaryConnection, SecuredPrimaryConnection, Sentinels
 from gateway.adapters.redis_urls import LedgerUrl
 
 
@@ -42,11 +44,15 @@ def open_client(
             # The pool asks the sentinels for the primary at each connect, so a new one is found by connecting anew.
             asked = {**options, "db": 0, "username": url.sentinel_username, "password": url.sentinel_password}
             secured: dict[str, Any] = {"ssl": url.tls, **dict(url.tls_options)}
-            sentinel = Sentinel(list(url.nodes), sentinel_kwargs={**asked, **secured})  # type: ignore[no-untyped-call]
-            client: Redis = sentinel.master_for(url.service, **secured, **options)
+            sentinels = Sentinels(list(url.nodes), sentinel_kwargs={**asked, **secured})  # type: ignore[no-untyped-call]
+            client: Redis = sentinels.master_for(
+                url.service,
+                connection_class=SecuredPrimaryConnection if url.tls else PrimaryConnection,
+                **{**dict(url.tls_options), **options},
+            )
             return client
         case "cluster":
-            raise ValueError("a cluster has a client of its own: open_cluster")
+            raise ValueError("a cluster has many servers: connector")
         case "local":
             raise ValueError("a local ledger has to be started; open the client for its socket")
 
@@ -54,16 +60,23 @@ def open_client(
 async def close_client(client: Redis) -> None:
     """Close it, and what asks sentinels on its behalf."""
     await client.aclose()
-    sentinel = getattr(client.connection_pool, "sentinel_manager", None)
-    if isinstance(sentinel, Sentinel):
-        await sentinel.aclose()
+    sentinels = getattr(client.connection_pool, "sentinel_manager", None)
+    if isinstance(sentinels, Sentinels):
+        await sentinels.aclose()
 
 
-def open_cluster(url: LedgerUrl, *, connect_timeout_s: float = 1.0, command_timeout_s: float = 2.0) -> RedisCluster:
-    """What knows the servers of a cluster; the caller closes it. A ledger without a few of its slots still serves."""
-    options = {**_options(url, connect_timeout_s, command_timeout_s), **dict(url.tls_options)}
-    nodes = [ClusterNode(host, port) for host, port in url.nodes]
-    return RedisCluster(startup_nodes=nodes, require_full_coverage=False, ssl=url.tls, **options)
+def connector(
+    url: LedgerUrl, *, connect_timeout_s: float = 1.0, command_timeout_s: float = 2.0
+) -> Callable[[str, int], AbstractConnection]:
+    """What makes unconnected connections to the servers of a cluster, all with the same user and certificates."""
+
+    def connection(host: str, port: int) -> AbstractConnection:
+        server = replace(url, kind="tcp", host=host, port=port, nodes=())
+        client = open_client(server, connect_timeout_s=connect_timeout_s, command_timeout_s=command_timeout_s)
+        made: AbstractConnection = client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+        return made
+
+    return connection
 
 
 def _options(url: LedgerUrl, connect_timeout_s: float, command_timeout_s: float) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
 import hiredis
-from redis import exceptions as rx
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
@@ -81,6 +80,7 @@ class Commands:
         command_timeout_s: float = 2.0,
     ) -> None:
         connect: Connect = server.connection_pool.make_connection if isinstance(server, Redis) else server
+        self._server = server  # what makes connections through sentinels holds on to its pool weakly
         self._lanes = [_Lane(connect, connect_timeout_s, command_timeout_s) for _ in range(connections)]
         self._first = self._lanes[0]
         self.unpacks = self._first.unpacks
@@ -104,6 +104,11 @@ class Commands:
             lane = min(self._lanes[1:] or self._lanes, key=lambda each: each.load)
         reply = await lane.submit(b"".join([_pack(command) for command in commands]), len(commands))
         return reply if len(commands) > 1 else [reply]
+
+    def leave_all_but(self, address: tuple[str, int]) -> None:
+        """Hang up on every other server, once what was sent there is answered, and connect anew when next used."""
+        for lane in self._lanes:
+            lane.leave_all_but(address)
 
     async def close(self) -> None:
         """Refuse what waits, let what was sent finish (it is bounded), then hang up. May be repeated."""
@@ -137,6 +142,10 @@ class _Lane:
             self._flush_due = True
             loop.call_soon(self._soon, loop)
         return future
+
+    def leave_all_but(self, address: tuple[str, int]) -> None:
+        if self._link.connected and self._link.address != address:
+            self._link.retire()
 
     async def close(self) -> None:
         self._closed = True
@@ -181,7 +190,7 @@ class _Lane:
                 await self._link.connect()
         except BaseException as error:
             self._refuse_waiting(unreachable(error, may_have_run=False))
-            if not isinstance(error, rx.RedisError | OSError):  # TimeoutError is an OSError
+            if not isinstance(error, Exception):
                 raise
         finally:
             self._connecting = None

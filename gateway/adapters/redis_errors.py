@@ -35,8 +35,12 @@ _REFUSALS: Final = frozenset(
 _MOVED_ON: Final = frozenset(("CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "UNBLOCKED"))
 # One that has no code word of its own.
 _TOO_MANY: Final = "ERR max number of clients reached"
+# Said only of a command's own keys, so never of a WAIT or an ASKING beside it.
+_OF_KEYS: Final = frozenset(("ASK", "CLUSTERDOWN", "MOVED", "TRYAGAIN"))
 # A key of the script is on its way to another server; what it wrote before it came to that key stands.
 _HALF_WAY: Final = "non local key in a cluster node"
+# Under cluster-allow-reads-when-down a script is let in and refused at its first write.
+_READS_ONLY: Final = "while the cluster is down"
 # Before Redis 7 an error raised inside a script hides behind ERR: "... @user_script:12: -OOM command ...".
 _INSIDE_SCRIPT: Final = re.compile(r"@user_script: ?\d+: -?([A-Z]+) ")
 
@@ -67,14 +71,16 @@ def first_error(reply: Any) -> ErrorReply | None:
     return reply if type(reply) is ErrorReply else None
 
 
-def meaning_of(error: ErrorReply) -> Exception:
-    """ScriptMissing, LedgerUnreachable, or, where the command itself is wrong, the error as it came."""
+def meaning_of(error: ErrorReply, *, behind: bool = False) -> Exception:
+    """ScriptMissing, LedgerUnreachable, or, where the command itself is wrong, the error as it came.
+
+    ``behind``: a command before it in the same write was answered without an error, and has run."""
     code = error.code
     if code == "NOSCRIPT":
         said: Exception = ScriptMissing(str(error))
-    elif code in _REFUSALS or str(error).startswith(_TOO_MANY):
+    elif code in _REFUSALS or str(error).startswith(_TOO_MANY) or _READS_ONLY in str(error):
         # An error reply, even from inside a script, comes before that script's first write (see swap.lua).
-        said = LedgerUnreachable(f"Redis: {error}", may_have_run=False)
+        said = LedgerUnreachable(f"Redis: {error}", may_have_run=behind and code not in _OF_KEYS)
     elif _HALF_WAY in str(error):
         said = LedgerUnreachable(f"Redis: {error}", may_have_run=True)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -11,7 +12,7 @@ import msgpack
 from gateway.adapters import ledger_codec as codec
 from gateway.adapters.claim_wait import ClaimWait, replies
 from gateway.adapters.ledger_events import read_events
-from gateway.adapters.ledger_keys import Bucket
+from gateway.adapters.ledger_keys import BUCKETS, FENCE, Bucket
 from gateway.adapters.redis_commands import SendsCommands
 from gateway.adapters.redis_errors import served
 from gateway.adapters.redis_listings import Listings
@@ -33,6 +34,8 @@ _THOUGH_FULL: Final = b"end"
 _EMPTIED_MS: Final = 3_600_000
 """How long a slot that was emptied, or was looked into and found empty, differs from one that never was: longer than
 any command is under way. A claim that was decided before and arrives after finds it changed (4.11)."""
+_PROBED: Final = range(0, BUCKETS, 256)
+"""Buckets that are spread over a cluster's servers."""
 _INDEXES: Final = ((Status.EXECUTING, _DUE), (Status.INDETERMINATE, _UNKNOWN))
 
 
@@ -47,6 +50,7 @@ class RedisLedger:
         wait: ClaimWait | None = None,
     ) -> None:
         self._commands = commands
+        self._fence: list[Name] = [] if commands.one_server else [FENCE]
         self._nonce = nonce
         self._wait = wait
         self._swap = Script.load("swap")
@@ -54,7 +58,7 @@ class RedisLedger:
 
     async def read(self, where: Where) -> View:
         bucket = Bucket.of(where.conversation)
-        names = bucket.read_by(where)
+        names = [*bucket.read_by(where), *self._fence]
         answer = await self._run(bucket, names, [b"", bucket.records, b"", 0, 0, 0])
         return _view(bucket, names, answer)
 
@@ -62,7 +66,7 @@ class RedisLedger:
         bucket, version = Bucket.of(where.conversation), self._nonce()
         values = _values(where, view, writes)
         versions = view.versions
-        names = {**dict.fromkeys(bucket.read_by(where)), **versions, **values}
+        names = {**dict.fromkeys((*bucket.read_by(where), *self._fence)), **versions, **values}
         operations = _operations(view, writes)
         arguments = [
             version,
@@ -95,9 +99,10 @@ class RedisLedger:
     def _appending(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> tuple[list[Any], list[Any]]:
         """A swap of no values: it writes its events, whatever else has changed."""
         bucket = Bucket.of(conversation)
-        keys: list[Any] = [bucket.live, bucket.events, bucket.due, bucket.unknown]
+        keys: list[Any] = [bucket.live, bucket.events, bucket.due, bucket.unknown, *bucket.keys(self._fence)]
         lines = codec.event_lines(events)
-        return keys, [self._nonce(), bucket.records, b"", keep_ms, 0, len(lines), *lines]
+        unchanged = (b"", *_UNCHANGED) * len(self._fence)
+        return keys, [self._nonce(), bucket.records, b"", keep_ms, 0, len(lines), *lines, *unchanged]
 
     async def events(self, conversation: bytes, after: int, limit: int) -> list[LoggedEvent]:
         async def lines(start: int, number: int) -> list[LoggedEvent]:
@@ -113,7 +118,17 @@ class RedisLedger:
         return await self._listings.unknown(company, cursor, limit)
 
     async def ready(self) -> None:
-        write = ("SET", Bucket(0).probe, b"1", "PX", 60_000)
+        if self._commands.one_server:
+            await self._probe(0)
+            return
+        # One that takes writes is enough: calls to the others are refused one by one, and a gateway that is taken out
+        # of service for them serves nobody.
+        found = await asyncio.gather(*(self._probe(n) for n in _PROBED), return_exceptions=True)
+        if all(isinstance(each, BaseException) for each in found):
+            raise next(each for each in found if isinstance(each, BaseException))
+
+    async def _probe(self, bucket: int) -> None:
+        write = ("SET", Bucket(bucket).probe, b"1", "PX", 60_000)
         if self._wait is None:
             await served(self._commands.do(*write))
         else:
@@ -149,6 +164,8 @@ def _view(bucket: Bucket, names: Sequence[Name], answer: Sequence[Any]) -> View:
     records: dict[bytes, Effect | None] = {}
     looked_into: list[tuple[bytes, codec.Stored]] = []
     for name, value in zip(names, values, strict=False):
+        if name == FENCE:
+            continue
         stored = codec.opened(value)
         versions[name] = stored.version
         kind, rest = name

@@ -45,7 +45,8 @@ class Request:
             if error is None:
                 self.future.set_result(reply)
             else:
-                self.future.set_exception(meaning_of(error))
+                behind = self.count > 1 and first_error(reply[:1]) is None
+                self.future.set_exception(meaning_of(error, behind=behind))
         return error
 
 
@@ -74,6 +75,17 @@ class RedisLink(asyncio.Protocol):
     @property
     def idle(self) -> bool:
         return not self._under_way
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Of the server, as it was connected to; empty for a socket file."""
+        return getattr(self._driver, "host", ""), int(getattr(self._driver, "port", 0))
+
+    def retire(self) -> None:
+        """Write nothing more on this connection; hang up once what was written is answered."""
+        self._retired = True
+        if self._transport is not None and not self._under_way:
+            self._end(None)
 
     async def connect(self) -> None:
         """Raises RedisError or OSError, also where the server speaks unasked."""
@@ -143,10 +155,9 @@ class RedisLink(asyncio.Protocol):
 
     async def close(self) -> None:
         """Let what was written be answered, for as long as the time-out allows, then hang up."""
-        self._retired = True
-        if self._transport is not None:
-            if not self._under_way:
-                self._end(None)
+        was_connected = self._transport is not None
+        self.retire()
+        if was_connected:
             await self._ending()
 
     async def _ending(self) -> None:
@@ -202,6 +213,11 @@ class MemoryLink:
     @property
     def idle(self) -> bool:
         return not self._running
+
+    address = ("", 0)
+
+    def retire(self) -> None:
+        """There is one fake server, and no other to go to."""
 
     async def connect(self) -> None:
         """Raises RedisError where the fake server is told to be down."""

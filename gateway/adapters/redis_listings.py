@@ -81,7 +81,9 @@ class Listings:
         fell due `after`."""
         keys = [Bucket(number).due for number in numbers]
         found = await self._look(self._due, keys, limit, after, "-inf", width=3)
-        return [(numbers[place], id_, when) for place, id_, when in found]
+        # Where each bucket was asked by itself, the one that reaches the limit may hold more: what is behind it waits.
+        last = found[limit - 1][0] if len(found) >= limit else len(numbers)
+        return [(numbers[place], id_, when) for place, id_, when in found if place <= last]
 
     async def _lost(self, numbers: range, most: int, last: bytes) -> list[tuple[int, bytes]]:
         """What is unknown in some buckets, in their order: bucket and id; of the first only ids behind `last`."""

@@ -150,9 +150,11 @@ def _read_nodes(text: str, _rest: str) -> LedgerUrl:
     credentials, at, hosts = authority.rpartition("@")
     if not slashes:
         raise LedgerUrlError("has no // after its scheme")
+    if "#" in text or "@" in credentials + path + query:
+        raise LedgerUrlError("has a special character that is not percent-encoded")
     service, _, db = path.partition("/") if kind == "sentinel" else ("", "", path)
-    if kind == "sentinel" and not service:
-        raise LedgerUrlError("does not name the service, behind the sentinels")
+    if kind == "sentinel" and not _SERVICE.fullmatch(service):
+        raise LedgerUrlError("does not name the service (letters, digits and . - _) behind the sentinels")
     own, rest = _own_options(query) if kind == "sentinel" else ({}, query)
     servers = [
         _read_tcp(f"{security}://{credentials}{at}{_with_port(host, kind)}/{db}{'?' if rest else ''}{rest}", "")
@@ -169,9 +171,9 @@ def _read_nodes(text: str, _rest: str) -> LedgerUrl:
         password=one.password,
         tls_options=one.tls_options,
         nodes=tuple((each.host, each.port) for each in servers),
-        service=unquote(service),
-        sentinel_username=own.get("sentinel_username"),
-        sentinel_password=own.get("sentinel_password"),
+        service=service,
+        sentinel_username=own.get("sentinel_username") or None,
+        sentinel_password=own.get("sentinel_password") or None,
     )
 
 
@@ -193,6 +195,8 @@ def _shown(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+_SERVICE: Final = re.compile(r"[A-Za-z0-9._-]+")
+"""What sentinels take for a name."""
 _READERS: Final[Mapping[str, Callable[[str, str], LedgerUrl]]] = {
     "redis": _read_tcp,
     "rediss": _read_tcp,

@@ -33,7 +33,11 @@ SIGTERM stops gracefully: /readyz turns first, calls in flight finish and are re
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     parser.add_argument("--config", type=Path, default=Path("config"), metavar="DIR", help="default: ./config")
-    parser.add_argument("--ledger", metavar="URL", help="redis://, rediss://, unix://, local:DIR or memory")
+    parser.add_argument(
+        "--ledger",
+        metavar="URL",
+        help="redis://, rediss://, unix://, redis+sentinel://, redis+cluster://, local:DIR or memory",
+    )
     parser.add_argument(
         "--allow-unsafe-ledger",
         action="store_true",

@@ -240,13 +240,14 @@ RULES: Final = (
         *("replicas", "failover-forgets", WARNING, lambda at: at.connected > 0 and at.wanted.replicas == 0),
         "replicas connected: {connected}; no claim waits for them",
         "a failover can forget claims that no replica had yet: " + TWICE,
-        "ledger.wait_replicas = 1; CONFIG SET min-replicas-to-write 1 keeps a primary that was cut off from granting",
+        "ledger.wait_replicas = {connected}; CONFIG SET min-replicas-to-write 1 keeps a primary that was cut off from "
+        "granting",
     ),
     Rule(
-        *("replicas", "some-replicas-wait", NOTE, lambda at: at.connected > at.wanted.replicas > 0),
+        *("replicas", "some-replicas-wait", WARNING, lambda at: at.connected > at.wanted.replicas > 0),
         "replicas connected: {connected}; a claim waits for {wanted} of them",
-        "a failover to one of the others can forget a claim; Sentinel takes the one that has most",
-        "ledger.wait_replicas = {connected}, where that many are always there",
+        "a failover to one of the others can forget a claim: " + TWICE,
+        "ledger.wait_replicas = {connected}; claims are then refused while one of them is away",
     ),
     Rule(
         *("replicas", "replicas", OK, lambda at: at.connected > 0),

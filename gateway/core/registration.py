@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from gateway.core.model import Company, SigningSecret, Tool
+from gateway.core.policy import Bundle
 from gateway.core.record import Mode
 from gateway.core.requests import OnRepeat
 from heuristics import Hints, Verdict, classify, shared_prefix
@@ -60,6 +61,8 @@ class FromFile:
     tools: Mapping[str, Declared] = field(default_factory=dict)
     secrets: tuple[SigningSecret, ...] = ()
     """Newest first."""
+    policy: Bundle | None = None
+    """The company's own rules (7.3)."""
 
 
 class StoredTool(msgspec.Struct, frozen=True):

@@ -59,6 +59,7 @@ class Metrics:
         # Looking a series up by its labels costs more than counting in it.
         self._calls_known: dict[tuple[str, str | None, bool], tuple[Counter, Histogram]] = {}
         self._requests_known: dict[tuple[str, str, int], Counter] = {}
+        self._outcomes_known = {outcome: self._outcomes.labels(outcome) for outcome in (*OUTCOMES, OTHER)}
 
     def answered(self, answer: Answer, seconds: float) -> None:
         """A call got this answer."""
@@ -88,7 +89,7 @@ class Metrics:
 
     def merchant_outcome(self, outcome: str) -> None:
         """A merchant's answer meant `succeeded`, `failed`, `not_sent` or `unknown`."""
-        self._outcomes.labels(outcome if outcome in OUTCOMES else OTHER).inc()
+        self._outcomes_known[outcome if outcome in OUTCOMES else OTHER].inc()
 
     def status_answer(self, said: str) -> None:
         """A status endpoint said `committed`, `void`, `in_progress`, or `nothing` that can be used."""

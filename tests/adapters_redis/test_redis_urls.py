@@ -10,7 +10,7 @@ import pytest
 import trustme
 from fakeredis import FakeServer
 
-from gateway.adapters.redis_clients import open_client
+from gateway.adapters.redis_clients import close_client, connector, open_client
 from gateway.adapters.redis_commands import Commands, LedgerUnreachable
 from gateway.adapters.redis_urls import LedgerUrl, LedgerUrlError, parse_ledger_url
 
@@ -43,6 +43,44 @@ ACCEPTED = [
     ("local:/var/lib/my shop", LedgerUrl("local", path=Path("/var/lib/my shop")), "local:/var/lib/my shop"),
     ("local:///var/lib/x", LedgerUrl("local", path=Path("/var/lib/x")), "local:/var/lib/x"),
     (" memory ", LedgerUrl("memory"), "memory"),
+    (
+        "redis+sentinel://a,b:26380,[::1],[::2]:7/shop-1",
+        LedgerUrl("sentinel", nodes=(("a", 26379), ("b", 26380), ("::1", 26379), ("::2", 7)), service="shop-1"),
+        "redis+sentinel://a:26379,b:26380,[::1]:26379,[::2]:7/shop-1/0",
+    ),
+    (
+        "rediss+sentinel://me:p%40ss@a/shop/2?ssl_ca_certs=/ca.pem&sentinel_username=ops&sentinel_password=se%26cret",
+        LedgerUrl(
+            "sentinel",
+            db=2,
+            tls=True,
+            username="me",
+            password="p@ss",
+            tls_options=(("ssl_ca_certs", "/ca.pem"),),
+            nodes=(("a", 26379),),
+            service="shop",
+            sentinel_username="ops",
+            sentinel_password="se&cret",
+        ),
+        "rediss+sentinel://***@a:26379/shop/2",
+    ),
+    (
+        "REDIS+CLUSTER://a,b:7000",
+        LedgerUrl("cluster", nodes=(("a", 6379), ("b", 7000))),
+        "redis+cluster://a:6379,b:7000",
+    ),
+    ("redis+cluster://a/0", LedgerUrl("cluster", nodes=(("a", 6379),)), "redis+cluster://a:6379"),
+    (
+        "rediss+cluster://:hun,ter2@a,[::1]?ssl_check_hostname=false",
+        LedgerUrl(
+            "cluster",
+            tls=True,
+            password="hun,ter2",
+            tls_options=(("ssl_check_hostname", False),),
+            nodes=(("a", 6379), ("::1", 6379)),
+        ),
+        "rediss+cluster://***@a:6379,[::1]:6379",
+    ),
 ]
 
 REFUSED = [
@@ -74,6 +112,26 @@ REFUSED = [
     ("unix://", "absolute path"),
     ("local:", "no folder"),
     ("local://data", "host where a folder"),
+    ("redis+sentinel:a/shop", "no //"),
+    ("redis+sentinel://a", "service"),
+    ("redis+sentinel://a/", "service"),
+    ("redis+sentinel://a/my shop", "service"),
+    ("redis+sentinel:///shop", "no host"),
+    ("redis+sentinel://a,,b/shop", "no host"),
+    ("redis+sentinel://a:0,b/shop", "port"),
+    ("redis+sentinel://a/shop/first", "database"),
+    ("redis+sentinel://a/shop/1?db=2", "twice"),
+    ("redis+sentinel://a/shop?sentinel_password=x&sentinel_password=y", "twice"),
+    ("redis+sentinel://a/shop?ssl_ca_certs=x", "options"),
+    ("redis+sentinel://a/shop?service=x", "options"),
+    ("redis+cluster://", "no host"),
+    ("redis+cluster://a,", "no host"),
+    ("redis+cluster://a:70000", "port"),
+    ("redis+cluster://a/1", "none but 0"),
+    ("redis+cluster://a?db=1", "none but 0"),
+    ("redis+cluster://a/shop", "database"),
+    ("redis+cluster://a?sentinel_password=x", "options"),
+    ("redis+unix://a", "unknown scheme"),
 ]
 
 
@@ -82,8 +140,8 @@ def test_a_ledger_url_is_read_and_shown_without_credentials(text: str, url: Ledg
     parsed = parse_ledger_url(text)
     assert parsed == url
     assert parsed.safe == safe
-    if parsed.password:
-        assert parsed.password not in repr(parsed) + str(parsed)
+    for secret in (parsed.password, parsed.sentinel_password, parsed.sentinel_username):
+        assert secret is None or secret not in repr(parsed) + str(parsed)
 
 
 @pytest.mark.parametrize(("text", "why"), REFUSED, ids=[row[0] or "nothing" for row in REFUSED])
@@ -93,7 +151,19 @@ def test_a_wrong_ledger_url_is_refused_with_a_reason_and_examples(text: str, why
     assert "local:./data" in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["redis://me:se/cret@h", "redis://:cret", "redis://h/cret", "redis://h?cret=1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("redis://me:se/cret@h", "redis://:cret", "redis://h/cret", "redis://h?cret=1"),
+        *("redis+sentinel://me:7/cret@h/shop", "redis+sentinel://h/shop?sentinel_password=se#cret"),
+        *(
+            "redis+sentinel://me:cret@h",
+            "redis+sentinel://h/shop?sentinel_password=a@cret",
+            "redis+sentinel://h/shop/cret",
+        ),
+        *("redis+cluster://me:7/cret@h", "redis+cluster://a:cret@h,b:cret@h", "redis+cluster://h/cret"),
+    ],
+)
 def test_p9_3_an_error_never_repeats_what_was_typed(text: str) -> None:
     """9.3: a credential in the wrong place of a URL must not reach a log by way of the error."""
     with pytest.raises(LedgerUrlError) as caught:
@@ -102,7 +172,16 @@ def test_p9_3_an_error_never_repeats_what_was_typed(text: str) -> None:
     assert caught.value.__cause__ is None
 
 
-@pytest.mark.parametrize("text", ["redis://me:hunter2@h", "rediss://me:hunter2@h", "unix://me:hunter2@/s", "memory"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "redis://me:hunter2@h",
+        "rediss://me:hunter2@h",
+        "unix://me:hunter2@/s",
+        "memory",
+        "rediss+sentinel://me:hunter2@h/shop?sentinel_password=hunter2",
+    ],
+)
 async def test_p5_2_a_client_never_retries_and_never_shows_its_password(text: str) -> None:
     """5.2, 9.3: redis-py's own retries are off at the client and at the connection."""
     client = open_client(parse_ledger_url(text))
@@ -110,7 +189,7 @@ async def test_p5_2_a_client_never_retries_and_never_shows_its_password(text: st
     assert at_client is None or at_client.get_retries() == 0
     assert client.connection_pool.make_connection().retry.get_retries() == 0
     assert "hunter2" not in repr(client)
-    await client.aclose()
+    await close_client(client)
 
 
 async def test_each_memory_ledger_is_its_own_unless_shared_on_purpose() -> None:
@@ -135,6 +214,16 @@ async def test_a_lost_memory_ledger_is_unreachable() -> None:
     assert await front.do("GET", "k") == b"v"
     await front.close()
     await client.aclose()
+
+
+def test_the_servers_of_a_cluster_are_reached_with_what_its_url_says() -> None:
+    url = parse_ledger_url("rediss+cluster://me:hunter2@a?ssl_check_hostname=false")
+    made = connector(url)("10.0.0.7", 7000)
+    assert (made.host, made.port, made.username, made.password) == ("10.0.0.7", 7000, "me", "hunter2")
+    assert made.retry.get_retries() == 0
+    assert made.ssl_context.check_hostname is False
+    with pytest.raises(ValueError, match="connector"):
+        open_client(url)
 
 
 def test_a_local_ledger_has_to_be_started_first() -> None:

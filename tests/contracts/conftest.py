@@ -1,10 +1,11 @@
-"""One bench over two ledgers: `memory` (fakeredis) and a real redis-server on a Unix socket."""
+"""One bench over three ledgers: `memory` (fakeredis), a real redis-server on a Unix socket, and a cluster of three."""
 
 from __future__ import annotations
 
 import itertools
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -13,8 +14,13 @@ from typing import Any
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "clusters"))
+
+from cluster_processes import Cluster
+
 from gateway.adapters.ledger_keys import Bucket
-from gateway.adapters.redis_clients import open_client
+from gateway.adapters.redis_clients import connector, open_client
+from gateway.adapters.redis_cluster import ClusterCommands
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
 from gateway.adapters.redis_urls import LedgerUrl, parse_ledger_url
@@ -33,10 +39,9 @@ FAILURE = Outcome(Status.FAILED, fault=Fault("merchant_refused", "No."))
 class Counted:
     """Counts what goes over the wire, and may drop what comes back."""
 
-    one_server = True
-
-    def __init__(self, commands: Commands) -> None:
+    def __init__(self, commands: Commands | ClusterCommands) -> None:
         self._commands = commands
+        self.one_server = commands.one_server
         self.unpacks = commands.unpacks
         self.sent: list[tuple[Any, ...]] = []
 
@@ -48,8 +53,9 @@ class Counted:
 class Bench:
     """The real decider over a real ledger, and short words for what a call and its holder do."""
 
-    def __init__(self, commands: Commands, kind: str) -> None:
+    def __init__(self, commands: Commands | ClusterCommands, kind: str) -> None:
         self.kind = kind
+        self._commands = commands
         self.wire = Counted(commands)
         self.ledger = RedisLedger(self.wire)  # type: ignore[arg-type]
         self.decider = Decider(self.ledger)
@@ -170,13 +176,26 @@ class Bench:
     async def ttls(self) -> dict[str, list[int]]:
         """What is left of every key's life in ms (-1: it has no end), by the letter of its kind."""
         found: dict[str, list[int]] = {}
-        for key in await self.wire.do("KEYS", "*"):
+        for key in await self.keys():
             found.setdefault(chr(key[8]), []).append(await self.wire.do("PTTL", key))
         return found
+
+    async def keys(self) -> list[bytes]:
+        """Every key, wherever it lies."""
+        return [key for server in await servers(self._commands) for key in await server.do("KEYS", "*")]
+
+    async def forget_scripts(self) -> None:
+        for server in await servers(self._commands):
+            await server.do("SCRIPT", "FLUSH")
 
     async def _end(self, request: Any, effect: Effect) -> Any:
         decision, _ = await self.decider.end(request, effect)
         return decision
+
+
+async def servers(commands: Commands | ClusterCommands) -> list[Commands]:
+    """A front to each server that keeps a part of the ledger."""
+    return [commands] if isinstance(commands, Commands) else [each.front for each in await commands.primaries()]
 
 
 class MovableTime:
@@ -246,9 +265,32 @@ async def redis_bench(redis_socket: Path) -> AsyncIterator[Bench]:
     await client.aclose()
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    program = shutil.which("redis-server") or shutil.which("valkey-server")
+    if program is None:
+        pytest.skip("no redis-server or valkey-server on PATH")
+    started = Cluster(program, tmp_path_factory.mktemp("cluster"))
+    try:
+        started.start()
+        yield started
+    finally:
+        started.end()
+
+
+@pytest.fixture
+async def cluster_bench(cluster: Cluster) -> AsyncIterator[Bench]:
+    url = parse_ledger_url(cluster.url)
+    commands = ClusterCommands(connector(url), url.nodes)
+    for server in await servers(commands):
+        await server.do("FLUSHALL")
+    yield Bench(commands, "redis")
+    await commands.close()
+
+
+@pytest.fixture(params=["memory", "redis", pytest.param("cluster", marks=pytest.mark.slow)])
 def bench(request: pytest.FixtureRequest) -> Bench:
-    """Each test over both ledgers."""
+    """Each test over all ledgers."""
     found: Bench = request.getfixturevalue(f"{request.param}_bench")
     return found
 

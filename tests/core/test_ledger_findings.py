@@ -89,7 +89,7 @@ ROWS: list[tuple[dict[str, Any], Wanted, str, Severity]] = [
     ({"unconfirmed": "after 1 s 0 of 1 replicas had it"}, WAITING, "not-confirmed", WARNING),
     ({"replicas": (Replica(True, 0), Replica(True, 11))}, Wanted(2), "replica-lags", WARNING),
     ({}, NOTHING, "failover-forgets", WARNING),
-    ({"replicas": (Replica(True, 0), Replica(True, 0))}, WAITING, "some-replicas-wait", NOTE),
+    ({"replicas": (Replica(True, 0), Replica(True, 0))}, WAITING, "some-replicas-wait", WARNING),
     ({"replicas": ()}, NOTHING, "no-replica", NOTE),
     ({"clock_ahead_s": 61.0}, WAITING, "clocks-apart", WARNING),
     ({"clock_ahead_s": -61.0}, WAITING, "clocks-apart", WARNING),
