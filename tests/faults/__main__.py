@@ -10,8 +10,10 @@ import json
 import sys
 import time
 
-from tests.faults.guards import GUARDS, MOST_SEEDS, caught, seeds
+from tests.faults.guards import MOST_SEEDS, caught, seeds
 from tests.faults.guards_of_answers import GUARDS_OF_ANSWERS
+from tests.faults.guards_of_claims import GUARDS_OF_CLAIMS
+from tests.faults.guards_of_ends import GUARDS_OF_ENDS
 from tests.faults.many import Figures, many
 from tests.faults.run import run
 from tests.faults.story import report, told
@@ -48,7 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _guards() -> int:
     """How soon each missing guard is noticed; 1 if one is not."""
-    found = [(guard, caught(guard, seeds(MOST_SEEDS))) for guard in (*GUARDS, *GUARDS_OF_ANSWERS)]
+    found = [
+        (guard, caught(guard, seeds(MOST_SEEDS))) for guard in (*GUARDS_OF_CLAIMS, *GUARDS_OF_ENDS, *GUARDS_OF_ANSWERS)
+    ]
     for guard, how in found:
         shown = f"after {how.histories:5,}: {how.broken[1]}" if how is not None else "NOT NOTICED"
         print(f"  {guard.promise:5} {guard.name:45} {shown}")

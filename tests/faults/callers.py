@@ -27,6 +27,8 @@ class Served:
         self.sends = 0
         self.meanings: list[Meaning] = []
         self.keys: set[str] = set()
+        self.token = b""
+        """What was claimed with, as the ledger had it when it was first sent."""
         self.answered = False
 
     def hear(self, answer: Any) -> None:

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from tests.faults.invariants import Watch
     from tests.faults.run import World
 
-_MAY_LEAVE_UNSENT: Final = frozenset(
-    {"gateway killed", "gateway paused", "ledger clock jumps", "ledger failover", "claim reply slow"}
-)
+_MAY_LEAVE_UNSENT: Final = frozenset({"gateway killed", "ledger clock jumps", "ledger failover"})
 """Faults after which an effect may rightly be unknown though nothing was sent: its worker is dead or too late."""
 
 _LOSES_WHAT_WAS_LEARNT: Final = frozenset(
@@ -36,6 +34,7 @@ def check(world: World, watch: Watch) -> None:
         _wanted,
         _unsent,
         _seen_successes,
+        _forgotten,
         _settles,
         _answered,
     ):

@@ -74,7 +74,8 @@ class Watch:
         """Keys whose success a gateway saw, and which."""
         self.told_committed: dict[str, Process] = {}
         """The same, of what an honest status endpoint said."""
-        self.claims_lost: set[str] = set()
+        self.claims_lost: set[bytes] = set()
+        """Tokens of claims that a failover lost."""
         self.needs_alarm: dict[str, Process] = {}
         """Keys that were told as done and not recorded once a failover had lost their claim, and by which gateway."""
         self.bound: dict[tuple[str, str, str], str] = {}
@@ -116,7 +117,8 @@ class Watch:
             for event in writes.events:
                 if event.type == "effect.executing" and event.effect_id is not None:
                     self.started[event.effect_id.hex()] -= 1
-                    self.claims_lost.add(event.effect_id.hex())
+                    lost_claim = writes.effects[event.effect_id]
+                    self.claims_lost.add(lost_claim.tokens[-1] if lost_claim is not None else b"")
                     if not self.world.plan.waits:
                         self.excuse(event.effect_id.hex(), _LOST)
 
@@ -130,7 +132,6 @@ class Watch:
 
     def _executing(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
         self.started[key] += 1
-        self.claims_lost.discard(key)
         self.said_failed.discard(key)
         if becomes.mode is not Mode.AT_MOST_ONCE or key in self.excuses:
             return
@@ -225,6 +226,8 @@ class Watch:
         assert served is not None, "nobody sends but for a request"
         served.sends += 1
         served.keys.add(key)
+        if not served.token and effect is not None and effect.tokens:
+            served.token = effect.tokens[-1]
         at_most_once = BY_NAME[served.ask.tool].mode is Mode.AT_MOST_ONCE
         if at_most_once and served.sends > 1:
             self.broke("4.6", f"{key[:8]} is sent twice under one claim")

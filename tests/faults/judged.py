@@ -49,7 +49,7 @@ def answer(watch: Watch, served: Served, answer: Answer) -> None:
             watch.broke("2.2", f"{served.ask.call} is shown another call's outcome")
     if status not in _SHOWN:
         watch.broke("8", f"{served.ask.call} is answered {answer.decision}, {status}: {answer.message}")
-    if status == "succeeded" and not answer.recorded and key in watch.claims_lost:
+    if status == "succeeded" and not answer.recorded and served.token in watch.claims_lost:
         watch.needs_alarm[key] = watch.world.processes[served.gateway]
     if key in watch.excuses:
         return

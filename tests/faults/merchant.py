@@ -40,9 +40,9 @@ class Books:
     by_key: dict[str, list[Order]] = field(default_factory=dict)
     voided: set[tuple[str, str]] = field(default_factory=set)
     """Keys that a shop will refuse, should they arrive there."""
-    kept: dict[str, tuple[Reply, Order | None]] = field(default_factory=dict)
-    """Under keys that are honoured: the final answer, given again to whoever comes with the key again."""
-    busy: set[str] = field(default_factory=set)
+    kept: dict[tuple[str, str], tuple[Reply, Order | None]] = field(default_factory=dict)
+    """By shop, under keys that are honoured: the final answer, given again to whoever comes with the key again."""
+    busy: set[tuple[str, str]] = field(default_factory=set)
     on_the_way: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Requests that may yet become orders, by shop and key."""
     working: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -54,11 +54,11 @@ class Books:
             return GONE
         if json.loads(body)["tool"] not in self.honours_keys:
             return planned
-        if key in self.kept and planned.meaning in (Meaning.DONE, Meaning.REFUSED):
-            return self.kept[key][0]
-        if key in self.busy and planned.way is Way.REPLY:
+        if (shop, key) in self.kept and planned.meaning in (Meaning.DONE, Meaning.REFUSED):
+            return self.kept[shop, key][0]
+        if (shop, key) in self.busy and planned.way is Way.REPLY:
             return BUSY
-        self.busy.add(key)
+        self.busy.add((shop, key))
         return planned
 
     def finish(self, shop: str, key: str, body: bytes, reply: Reply) -> Order | None:
@@ -66,14 +66,14 @@ class Books:
         said = json.loads(body)
         honoured = said["tool"] in self.honours_keys
         if reply is not BUSY:
-            self.busy.discard(key)
+            self.busy.discard((shop, key))
         if (shop, key) in self.voided:
             return None
-        if honoured and key in self.kept:
-            return self.kept[key][1]
+        if honoured and (shop, key) in self.kept:
+            return self.kept[shop, key][1]
         if reply.work is Work.NOT:
             if honoured and reply.meaning is Meaning.REFUSED:
-                self.kept[key] = (reply, None)
+                self.kept[shop, key] = (reply, None)
             return None
         context = said["context"]
         order = Order(
@@ -90,7 +90,7 @@ class Books:
         self.by_key.setdefault(key, []).append(order)
         if honoured:
             plain = reply if reply.meaning is Meaning.DONE else Reply("order", Meaning.DONE, Work.DONE)
-            self.kept[key] = (plain, order)
+            self.kept[shop, key] = (plain, order)
         return order
 
     def of(self, key: str) -> list[Order]:
@@ -99,7 +99,7 @@ class Books:
     def pending(self, key: str) -> bool:
         """Whether a request that is still on its way may yet become an order."""
         ways = (way for way, number in self.on_the_way.items() if way[1] == key and number > 0)
-        return key not in self.kept and any(way not in self.voided for way in ways)
+        return any(way not in self.voided and way not in self.kept for way in ways)
 
     def void(self, shop: str, key: str) -> None:
         """Binding: the shop will refuse the key, should it arrive later (5.4)."""
