@@ -13,7 +13,7 @@ DAY_MS = 86_400_000
 
 
 def _resolve(effect, outcome):
-    return Resolve(effect.effect_id, outcome, "ops", "seen in the shop", 30 * DAY_MS, claimed_at=effect.claimed_at)
+    return Resolve(effect.effect_id, outcome, "ops", "seen in the shop", 30 * DAY_MS, token=effect.tokens[-1])
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ async def test_p5_5_evidence_of_the_claim_that_stands_resolves_it(bench):
 async def test_p5_5_evidence_that_names_no_claim_is_of_whichever_stands(bench):
     """5.5"""
     lost = await bench.lost("call_1")
-    unnamed = msgspec.structs.replace(_resolve(lost, None), claimed_at=None)
+    unnamed = msgspec.structs.replace(_resolve(lost, None), token=None)
     decision, _ = await bench.decider.end(unnamed, lost)
     assert isinstance(decision, d.Gone)
 
