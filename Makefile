@@ -1,6 +1,6 @@
 # Everything runs in .venv, which .ci/setup.sh makes and keeps in step with tests/requirements.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-full check lint bench bench-ledger small-world replay chaos accuracy lock clean
+.PHONY: help setup demo serve test test-full check lint bench bench-ledger small-world faults replay chaos accuracy lock clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2
@@ -40,6 +40,9 @@ bench-ledger: setup ## Measure what a recorded call takes in Redis, and a ledger
 
 small-world: setup ## Go through every interleaving of two callers, two gateways and a crash (half an hour)
 	@$(BIN)/python -m tests.small_world
+
+faults: setup ## 100,000 histories of faults in virtual time (ARGS="--seed N" tells one, ARGS=--guards)
+	@$(BIN)/python -m tests.faults $(ARGS)
 
 replay: setup ## Replay recorded calls: make replay DATA=calls.jsonl
 	@test -n "$(DATA)" || { echo "which calls? make replay DATA=calls.jsonl" >&2; exit 2; }

@@ -17,7 +17,7 @@ def end(view: View, request: End) -> Step:
     effect = view.effects.get(request.effect_id)
     if effect is None:
         # A release that is repeated finds nothing, and is done; an outcome finds nothing to settle.
-        return Step(Gone() if isinstance(request, Release) else Late(None))
+        return Step(Gone() if isinstance(request, Release) else Late(None), alarm=_forgotten(None, request))
     unread = tuple(slot for slot in effect.slots if slot not in view.slots)
     if unread:
         return Step(Need(slots=unread))
@@ -43,14 +43,24 @@ def _settle(view: View, effect: Effect, request: Settle) -> Step:
             return Step(Settled(effect))
         if success and issued and not effect.settled_by and _borne_out(effect.outcome, request.outcome):
             return Step(Settled(effect))
-        return _conflict(effect, request) if success and issued else Step(Late(effect))
+        if success and issued:
+            return _conflict(effect, request)
+        return Step(Late(effect), alarm=_forgotten(effect, request))
     if effect.status is Status.EXECUTING and current:
         return _settled(view, effect, request.outcome, request.token, request.keep_ms, {})
     if success and issued:
         if _open_to_truth(effect):
             return _settled(view, effect, request.outcome, request.token, request.keep_ms, {"late": True})
         return _conflict(effect, request)
-    return Step(Late(effect))
+    return Step(Late(effect), alarm=_forgotten(effect, request))
+
+
+def _forgotten(effect: Effect | None, request: End) -> bool:
+    """Whether a success comes whose claim the ledger no longer knows (4.14): it lost it, and the call may be, or has
+    been, made once more."""
+    if not isinstance(request, Settle) or request.outcome.status is not Status.SUCCEEDED:
+        return False
+    return effect is None or request.token not in effect.tokens
 
 
 def _conflict(effect: Effect, request: Settle | Resolve) -> Step:

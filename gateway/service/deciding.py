@@ -39,7 +39,8 @@ class Decider:
         on_unknown: Callable[[Effect], None] = lambda _: None,
     ) -> None:
         """`count_conflict` is told of each late success that contradicts the record, and what it contradicts (4.4):
-        `absence`, `claim` or `outcome`; `on_unknown` of every effect that this process makes indeterminate (5.4)."""
+        `absence`, `claim` or `outcome`, or that it is of a claim that the ledger forgot;
+        `on_unknown` of every effect that this process makes indeterminate (5.4)."""
         self._ledger = ledger
         self._count_conflict = count_conflict
         self._on_unknown = on_unknown
@@ -79,13 +80,13 @@ class Decider:
                 except LedgerUnavailable as lost_reply:
                     if judged.alarm and lost_reply.may_have_run:
                         # Said again, it finds its own success recorded and nothing to raise an alarm about.
-                        self._alarm(judged.decision)
+                        self._alarm(judged.decision, request)
                     raise
                 view = swap.view
                 if swap.applied:
                     self._tell_unknown(judged.writes)
                     if judged.alarm:
-                        self._alarm(judged.decision)
+                        self._alarm(judged.decision, request)
                 if swap.applied and not isinstance(judged.decision, d.Again):
                     return _as_written(judged.decision, view), view
                 if not swap.applied and lost >= _HASTY_TRIES:
@@ -97,6 +98,8 @@ class Decider:
                 # Judged on a guess and nothing written: only a look at the ledger makes it true.
                 view = await self._ledger.read(where)
             else:
+                if judged.alarm:
+                    self._alarm(judged.decision, request)
                 return judged.decision, view
         raise LedgerUnavailable("too many others are changing this call at once", may_have_run=False)
 
@@ -108,14 +111,16 @@ class Decider:
                 if effect is not None:
                     self._on_unknown(effect)
 
-    def _alarm(self, decision: d.Decision) -> None:
-        """A success came where the record says otherwise (4.4): the event is written, a person has to look."""
-        effect = getattr(decision, "effect", None)
+    def _alarm(self, decision: d.Decision, request: Claim | End | Withdraw) -> None:
+        """A success came where the record says otherwise (4.4), or where it has been lost: a person has to look."""
+        effect_id: bytes | None = getattr(request, "effect_id", None)
         stands = "absence"
-        if isinstance(decision, d.Conflicting):
+        if isinstance(decision, d.Late):
+            stands = "forgotten"
+        elif isinstance(decision, d.Conflicting):
             stands = "outcome" if decision.effect.status in SETTLED else "claim"
         self._count_conflict(stands)
-        said = {"effect_id": getattr(effect, "hex", None), "against": stands}
+        said = {"effect_id": None if effect_id is None else effect_id.hex(), "against": stands}
         _log.critical("a late success contradicts the record", extra=said)
 
 

@@ -94,7 +94,7 @@ class Running:
             decision = await self._end(
                 Release(effect.effect_id, claim.token, judged.reason, claim.terms.retention_ms), effect, view
             )
-            stands = _standing(asked, decision)
+            stands = _standing(asked, claim, effect, decision)
             if stands is None:
                 raise not_sent(judged.code, judged.message, judged.retry_after_s)
             return stands
@@ -115,13 +115,13 @@ class Running:
                     self._answers.put(key, after, after.settled_at or 0)
                 return answers.of_effect(asked, after)
         # Not recorded, or against what stands: what happened is still what happened.
-        return _standing(asked, decision) or answers.of_outcome(asked, effect, outcome)
+        return _standing(asked, claim, effect, decision) or answers.of_outcome(asked, effect, outcome)
 
     async def _unknown(self, claim: Claim, effect: Effect, view: View, asked: Asked, sent: Sent) -> Answer:
         judged = sent.judged
         request = Lose(effect.effect_id, claim.token, judged.reason, judged.excerpt, judged.status)
         decision = await self._end(request, effect, view)
-        return _standing(asked, decision) or answers.of_unknown(asked, effect)
+        return _standing(asked, claim, effect, decision) or answers.of_unknown(asked, effect)
 
     async def _end(self, request: End, effect: Effect, view: View) -> d.Decision | None:
         """Write how it ended; None where the ledger could not be reached, and the worker goes on trying."""
@@ -172,15 +172,23 @@ class Running:
             return
 
 
-def _standing(asked: Asked, decision: d.Decision | None) -> Answer | None:
-    """What stands where this worker came too late. Another one's send that still runs is no answer yet; and where
-    nothing was done that could be told, by a resolved absence or a hold since, only this worker's own word is left."""
-    effect = decision.effect if isinstance(decision, d.Late) else None
-    if effect is None or effect.status in (Status.ABSENT, Status.AWAITING_APPROVAL):
+def _standing(asked: Asked, claim: Claim, effect: Effect, decision: d.Decision | None) -> Answer | None:
+    """What stands where this worker came too late, if it is still an outcome of this call; another one's send that
+    still runs is no answer yet.
+
+    Nothing was done that could be told where it was resolved as absent, or is held since; and released, or resolved
+    so, its number may be another call's by now (2.4): shown as the outcome of this one, that would tell of two orders
+    where there is one. Then only this worker's own word is left.
+    """
+    after = decision.effect if isinstance(decision, d.Late) else None
+    if after is None or after.status in (Status.ABSENT, Status.AWAITING_APPROVAL):
         return None
-    if effect.status is Status.EXECUTING:
+    same = claim.token in after.tokens and after.first_at == effect.first_at
+    if not same and claim.slot is not None and claim.slot not in after.slots:
+        return None
+    if after.status is Status.EXECUTING:
         raise CallInFlight(retry_after_s=1.0)
-    return answers.of_effect(asked, effect)
+    return answers.of_effect(asked, after)
 
 
 def _order(claim: Claim, effect: Effect) -> Order:

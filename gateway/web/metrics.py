@@ -13,7 +13,7 @@ from gateway.core.answer import Answer
 OTHER: Final = "other"
 DECISIONS: Final = frozenset({"proceed", "replay", "denied", "rate_limited", "blocked"})
 STATUSES: Final = frozenset({"awaiting_approval", "executing", "succeeded", "failed", "denied", "indeterminate"})
-CONFLICTS: Final = frozenset({"absence", "claim", "outcome"})
+CONFLICTS: Final = frozenset({"absence", "claim", "forgotten", "outcome"})
 OUTCOMES: Final = frozenset({"succeeded", "failed", "not_sent", "unknown"})
 STATUS_ANSWERS: Final = frozenset({"committed", "void", "in_progress", "nothing"})
 BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -96,7 +96,8 @@ class Metrics:
         self._status_answers.labels(said if said in STATUS_ANSWERS else OTHER).inc()
 
     def conflict(self, against: str) -> None:
-        """A success came late, against a resolved `absence`, a new `claim` or another `outcome` (4.4)."""
+        """A success came late, against a resolved `absence`, a new `claim` or another `outcome` (4.4), or its own
+        claim is `forgotten`."""
         self._conflicts.labels(against if against in CONFLICTS else OTHER).inc()
 
     def watch_in_flight(self, count: Callable[[], int]) -> None:

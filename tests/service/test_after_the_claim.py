@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from gateway.core.errors import CallInFlight, InternalFault, LedgerUnavailable, MerchantNotReady
+from gateway.core.errors import CallInFlight, InternalFault, LedgerUnavailable, MerchantNotReady, MerchantUnreachable
 from gateway.core.model import Principal, Role
 from gateway.core.outcome import Reason, Seen, SeenKind
 from gateway.core.record import Mode
+from gateway.core.requests import OnRepeat, Resolve
 from gateway.service.call_request import CallRequest
 from gateway.service.sending import Trace
 from gateway.web.calls import Calls
@@ -274,3 +275,81 @@ async def test_p4_11_an_outcome_survives_a_ledger_that_answers_nonsense_when_it_
     again = await world.call(tool_call_id="n1")
     assert (first.status, first.recorded, again.decision, again.status) == ("succeeded", False, "replay", "succeeded")
     assert world.merchant.hits == 1
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize(
+    ("answered", "status"), [(("reply", 400), "failed"), (("reset",), "indeterminate")], ids=["refused", "reset"]
+)
+async def test_p4_11_what_a_late_worker_saw_is_answered_where_an_operator_has_said_that_it_never_happened(
+    world, seen, retag, ledger_time, mode, answered, status
+):
+    """4.4, 4.11: its lease lapsed and the unknown outcome was resolved as absent while the merchant was at it. The mark
+    that this leaves is no outcome: shown as one, a refusal read "Done."."""
+    retag(world, "create_order", idempotency=mode)
+    how, *numbers = answered
+    go_on = asyncio.Event()
+
+    async def slow(_: Any) -> Seen:
+        await go_on.wait()
+        return seen[how](*numbers, body={"error": "no"}) if numbers else seen[how]
+
+    world.merchant.behave = slow
+    late = asyncio.ensure_future(world.call(tool_call_id="n1"))
+    await world.merchant.reached()
+    ledger_time.advance(20)
+    assert await world.sweep.once() == 1
+    (unknown,) = (await world.ledger.unknown("shop1", None, 10)).effects
+    await world.decider.end(Resolve(unknown.effect_id, None, "op", "not in our books", 86_400_000), unknown)
+    world.merchant.behave = lambda _: seen[how](*numbers, body={"error": "no"}) if numbers else seen[how]
+    go_on.set()
+    answer = await late
+    assert (answer.status, answer.recorded, answer.result) == (status, False, None)
+    assert answer.error is not None
+    assert "Done" not in answer.message
+
+
+class ReleaseHeardLate:
+    """A ledger whose reply to the first release is lost; `meanwhile` happens before it is asked again."""
+
+    def __init__(self, ledger: Any, meanwhile: Any) -> None:
+        self._ledger, self._meanwhile = ledger, meanwhile
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    async def swap(self, where: Any, view: Any, writes: Any) -> Any:
+        swap = await self._ledger.swap(where, view, writes)
+        if self._meanwhile is not None and any(event.type == "effect.released" for event in writes.events):
+            meanwhile, self._meanwhile = self._meanwhile, None
+            await meanwhile()
+            raise LedgerUnavailable(may_have_run=True)
+        return swap
+
+
+@pytest.mark.parametrize("same_call", [False, True], ids=["another call", "the same call"])
+async def test_p4_3_a_release_that_is_sent_again_shows_no_other_calls_outcome(world, seen, retag, same_call):
+    """2.4, 4.2, 4.3: two are wanted, the first is never sent, and its number is the second's by the time that its
+    release is repeated. Told "succeeded" as well, the customer would have two orders on paper and one in the shop."""
+    retag(world, "add_to_cart", on_repeat=OnRepeat.RUN)
+    other = world.another_gateway()
+    behaves = iter([seen["no_connection"], seen["reply"](body={"order": "O-1"})])
+    world.merchant.behave = lambda _: next(behaves)
+    place = {"tool": "add_to_cart", "turn": "t1", "step": 1, "attempt": 1}
+    second: list[Any] = []
+
+    async def meanwhile() -> None:
+        second.append(await other.call(tool_call_id="n1" if same_call else "n2", **place))
+
+    world.decider._ledger = ReleaseHeardLate(world.ledger, meanwhile)
+    if same_call:
+        answer = await world.call(tool_call_id="n1", **place)
+        assert (answer.status, answer.effect_id, answer.result) == ("succeeded", second[0].effect_id, second[0].result)
+        return
+    with pytest.raises(MerchantUnreachable):
+        await world.call(tool_call_id="n1", **place)
+    assert (second[0].status, world.merchant.hits) == ("succeeded", 2)
+    world.merchant.behave = lambda _: seen["reply"](body={"order": "O-2"})
+    again = await world.call(tool_call_id="n1", **place)
+    assert (again.status, world.merchant.hits) == ("succeeded", 3)
+    assert again.effect_id != second[0].effect_id

@@ -273,3 +273,23 @@ async def test_p2_6_a_new_call_of_an_earlier_attempt_is_a_409_and_a_recorded_one
     assert (await world.call(tool_call_id="n1", turn="t1", attempt=1)).decision == "replay"
     assert world.merchant.hits == 2
     assert (await world.call(tool_call_id="n3", turn="t1", arguments={"sku": "C"})).decision == "proceed"
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["no record", "claimed again"])
+@pytest.mark.parametrize("what", ["success", "refusal"])
+async def test_p4_14_a_success_whose_claim_the_ledger_lost_is_an_alarm(world, stalled, seen, caplog, again, what):
+    """4.4, 4.14: a failover forgot the claim, and no event can be kept: somebody has to hear of it all the same, since
+    asked again the call is sent once more."""
+    await world.commands.do("FLUSHALL")
+    if again:
+        world.merchant.behave = lambda _: seen["reply"](body="O-2")
+        assert (await world.another_gateway().call(tool_call_id="n1")).status == "succeeded"
+    answer = await stalled.wake(seen["reply"](body="O-1") if what == "success" else seen["reply"](400))
+    lost = what == "success"
+    if lost:
+        # Claimed again, its id names what the second send did; that both were done is what the alarm is for.
+        told = (b'"O-2"', True) if again else (b'"O-1"', False)
+        assert (answer.status, (bytes(answer.result), answer.recorded)) == ("succeeded", told)
+    assert (len(alarms(caplog)), world.conflicts) == ((1, ["forgotten"]) if lost else (0, []))
+    if lost:
+        assert alarms(caplog)[0].effect_id == stalled.effect_id

@@ -133,7 +133,7 @@ async def test_metrics_are_served_without_a_key_and_name_no_company(gateway: Any
 
 
 def test_p4_4_late_successes_are_counted_by_what_they_contradict_and_shown_from_the_start() -> None:
-    """4.4, 9.5: an alert on a rise needs the zero before it; three series, whatever is said."""
+    """4.4, 9.5: an alert on a rise needs the zero before it; four series, whatever is said."""
     metrics = Metrics()
     for against in ("absence", "claim", "outcome", "claim"):
         metrics.conflict(against)
@@ -141,6 +141,7 @@ def test_p4_4_late_successes_are_counted_by_what_they_contradict_and_shown_from_
     assert [line for line in lines if line.startswith("oncegate_conflicts_total{")] == [
         'oncegate_conflicts_total{against="absence"} 1.0',
         'oncegate_conflicts_total{against="claim"} 2.0',
+        'oncegate_conflicts_total{against="forgotten"} 0.0',
         'oncegate_conflicts_total{against="outcome"} 1.0',
     ]
-    assert Metrics().exposition().decode().count("oncegate_conflicts_total{") == 3
+    assert Metrics().exposition().decode().count("oncegate_conflicts_total{") == 4

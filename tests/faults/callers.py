@@ -1,0 +1,75 @@
+"""The assistant's runtime: it sends its request again when no answer came or when it was told that it may."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.core.answer import Answer
+from gateway.core.errors import GatewayError
+from tests.faults.clock import pause, wake
+from tests.faults.loop import NOBODY
+from tests.faults.plan import Ask
+from tests.faults.replies import Meaning
+
+if TYPE_CHECKING:
+    from tests.faults.run import World
+
+PAUSES_S: Final = (0.3, 1.0, 3.0)
+
+
+class Served:
+    """One request at one gateway: what was sent for it, and where its answer goes."""
+
+    def __init__(self, ask: Ask, gateway: int, heard: Any) -> None:
+        self.ask = ask
+        self.gateway = gateway
+        self.heard = heard
+        self.sends = 0
+        self.meanings: list[Meaning] = []
+        self.keys: set[str] = set()
+        self.token = b""
+        """What was claimed with, as the ledger had it when it was first sent."""
+        self.answered = False
+
+    def hear(self, answer: Any) -> None:
+        if not self.heard.done():
+            self.heard.set_result(answer)
+
+
+async def caller(world: World, ask: Ask) -> None:
+    """From the first sending to an answer, or until its tries are used up."""
+    await pause(world.loop, ask.at)
+    for number in range(ask.tries):
+        gateway = (ask.gateway + number) % world.plan.gateways
+        answer = await _one_try(world, ask, gateway)
+        if isinstance(answer, Answer) or (isinstance(answer, GatewayError) and not answer.retryable):
+            return
+        await pause(world.loop, PAUSES_S[min(number, 2)])
+
+
+async def _one_try(world: World, ask: Ask, gateway: int) -> Any:
+    process = world.processes[gateway]
+    if not process.alive:
+        world.say("runtime", f"finds gateway {gateway} down for {ask}")
+        return None
+    world.say("runtime", f"asks gateway {gateway} for {ask}")
+    heard = world.loop.create_future()
+    served = Served(ask, gateway, heard)
+    world.served.append(served)
+    world.loop.call_later(world.distance(7), _arrive, world, served, context=NOBODY)
+    timer = world.loop.call_later(ask.patience, wake, heard, context=NOBODY)
+    answer = await heard
+    timer.cancel()
+    if answer is None and not served.answered:
+        world.say("runtime", f"has no answer for {ask.call}, and hangs up")
+        if process.alive:
+            world.count("caller hangs up")
+    return answer
+
+
+def _arrive(world: World, served: Served) -> None:
+    process = world.processes[served.gateway]
+    if process.alive:
+        process.serve(served)
+    else:
+        served.hear(None)

@@ -1,0 +1,89 @@
+"""What the histories went through: faults by kind, answers, and the cells of the table in 4.1."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from gateway.core import decisions as d
+from gateway.core.conversation import View
+from gateway.core.record import TRANSITIONS, Move, Status
+from gateway.core.requests import Claim, Lose, Release, Resolve, Settle, Withdraw
+from gateway.service import deciding
+from tests.faults.plan import How
+from tests.faults.replies import FAULTS as REPLIED
+from tests.faults.themes import FAULTS
+
+Cell = tuple[str, str, str]
+KINDS: Final = frozenset({*FAULTS, *REPLIED, "caller hangs up", *(str(how) for how in How if how is not How.NEW)})
+"""Every kind of fault and every way to ask again that a run has to have met."""
+
+_APPROVALS: Final = "nobody grants or refuses before approvals are built (7.4)"
+_HELD: Final = "no token is ever issued for what is denied while it is held, so nobody settles it"
+UNREACHABLE: Final[dict[Cell, str]] = {
+    ("awaiting_approval", "grant", "executing"): _APPROVALS,
+    ("awaiting_approval", "grant", "awaiting_approval"): _APPROVALS,
+    ("awaiting_approval", "refuse", "denied"): _APPROVALS,
+    ("denied", "settle", "denied"): _HELD,
+}
+"""Cells of TRANSITIONS that nothing built so far can reach, and why."""
+CELLS: Final = frozenset(
+    (str(before), str(move), str(after))
+    for before, moves in TRANSITIONS.items()
+    for move, afters in moves.items()
+    for after in afters
+)
+_MOVES: Final = {
+    Settle: Move.SETTLE,
+    Release: Move.RELEASE,
+    Lose: Move.LOST,
+    Resolve: Move.RESOLVE,
+    Withdraw: Move.RELEASE,
+}
+
+
+@contextmanager
+def watched() -> Generator[Counter[Cell]]:
+    """Count the cells that the real `step` goes through meanwhile."""
+    cells: Counter[Cell] = Counter()
+    real = deciding.step
+
+    def step(view: View, request: Any) -> d.Step:
+        judged = real(view, request)
+        for before, move, after in _cells(view, request, judged):
+            cells[str(before), str(move), str(after)] += 1
+        return judged
+
+    deciding.step = step
+    try:
+        yield cells
+    finally:
+        deciding.step = real
+
+
+def _cells(view: View, request: Any, judged: d.Step) -> list[tuple[Status, Move, Status]]:
+    writes, decision = judged.writes, judged.decision
+    found: list[tuple[Status, Move, Status]] = []
+    for effect_id, after in writes.effects.items() if writes is not None else ():
+        stood = view.effects.get(effect_id)
+        before = Status.ABSENT if stood is None else stood.status
+        becomes = Status.ABSENT if after is None else after.status
+        move = _MOVES.get(type(request), Move.CLAIM)
+        if isinstance(request, Resolve) and request.said_by_merchant:
+            move = Move.SETTLE  # the merchant's own word ends it as its reply would have (5.4)
+        if isinstance(decision, d.Again):
+            move = Move.EXPIRE if becomes is Status.DENIED else Move.LOST
+        found.append((before, move, becomes))
+    if found:
+        return found
+    if isinstance(request, Claim):
+        match decision:
+            case d.Replay(effect=effect) | d.Blocked(effect=effect):
+                return [(effect.status, Move.CLAIM, effect.status)]
+            case d.Wait():
+                return [(Status.EXECUTING, Move.CLAIM, Status.EXECUTING)]
+    elif isinstance(request, Settle) and isinstance(decision, d.Settled):
+        return [(decision.effect.status, Move.SETTLE, decision.effect.status)]
+    return []

@@ -1,0 +1,111 @@
+"""A history before it happens: who asks what and when, and which faults are waiting for them. Plain data, so that a
+failing one can be made smaller by leaving things out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+COMPANY = "acme"
+
+
+class How(StrEnum):
+    """Why a request is made, as the customer and the model would tell it."""
+
+    NEW = "a new call"
+    TWIN = "the same request twice at once"
+    AGAIN = "the same request later"
+    REISSUED = "the model issues it again under a new id"
+    RERUN = "the turn is run again in a new attempt"
+    RECYCLED = "an id recurs for another call in a later turn"
+    RECURRING = "an id recurs for the same call in a later turn"
+    SECOND = "a second one is wanted"
+    MISUSED = "an id is given to another call in the same step"
+    SUPERSEDED = "an earlier attempt goes on after a later one"
+    NAMELESS = "a call without an id"
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request and how long its sender keeps at it. `intent`: the one thing that the customer wanted."""
+
+    at: float
+    gateway: int
+    conversation: str
+    call: str | None
+    tool: str
+    sku: str
+    turn: str | None
+    step: int | None
+    attempt: int | None
+    intent: str
+    how: How = How.NEW
+    tries: int = 3
+    patience: float = 8.0
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """What is identical to it in its conversation."""
+        return self.conversation, self.tool, self.sku
+
+    def __str__(self) -> str:
+        place = "/".join(str(x) for x in (self.turn, self.step, self.attempt))
+        return f"{self.conversation} {self.call} at {place}: {self.tool}({self.sku})"
+
+
+class On(StrEnum):
+    """What a fault waits for: the n-th of these, counted over the history."""
+
+    CLAIM = "claim written"
+    END = "end written"
+    BIND = "id bound"
+    READ = "ledger read"
+    SEND = "request sent to a merchant"
+    ASK = "question to a status endpoint"
+    STEP = "step of a gateway"
+    TIME = "moment"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault: `at` is the number it waits for (of `on`, from 1), or seconds for TIME. `amount` is what its kind
+    makes of it: seconds, writes, milliseconds; `what` a behaviour or a mistake."""
+
+    kind: str
+    on: On
+    at: float
+    gateway: int = 0
+    amount: float = 0.0
+    what: str = ""
+
+    def __str__(self) -> str:
+        parts = [f"{self.kind}: {self.on} {self.at:g}"]
+        parts += [f"gateway {self.gateway}"] if self.on is On.STEP or "gateway" in self.kind else []
+        parts += [f"{self.amount:g}"] if self.amount else []
+        return ", ".join([*parts, *([self.what] if self.what else [])])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One history. `waits`: claims wait for replicas, and count them (4.14); `status`: tools have a status
+    endpoint, and merchants are asked (5.4)."""
+
+    seed: int
+    theme: str
+    waits: bool
+    gateways: int
+    asks: tuple[Ask, ...]
+    faults: tuple[Fault, ...]
+    status: bool = False
+
+    def lines(self) -> list[str]:
+        durability = "claims wait for replicas" if self.waits else "nobody waits for replicas"
+        durability += ", tools have a status endpoint" if self.status else ""
+        return [
+            f"seed {self.seed} ({self.theme}), {self.gateways} gateways, {durability}",
+            *(
+                f"  ask   {ask.at:9.3f}s gateway {ask.gateway}: {ask} ({ask.how}; for {ask.intent})"
+                for ask in self.asks
+            ),
+            *(f"  fault {fault}" for fault in self.faults),
+        ]
