@@ -155,8 +155,8 @@ class Resolve(msgspec.Struct, frozen=True):
     said_by_merchant: bool = False
     """Whether the merchant's status endpoint said so (5.4). No words can claim it: what a merchant says of its own work
     counts for more than what others saw of it (4.4)."""
-    claimed_at: int | None = None
-    """Of the claim that the evidence is about (ms, ledger's clock); None: of whichever stands."""
+    token: bytes | None = None
+    """Of the claim that the evidence is about; None: of whichever stands."""
 
 
 End: TypeAlias = Settle | Release | Lose | Resolve

@@ -158,7 +158,7 @@ def _resolve(view: View, effect: Effect, request: Resolve) -> Step:
         if same:
             return Step(Gone() if wanted is Status.ABSENT else Settled(effect))
         return _contradicted(view, effect, request)
-    if request.claimed_at not in (None, effect.claimed_at):
+    if request.token is not None and effect.tokens[-1:] != (request.token,):
         # It was released and claimed anew, or taken up again, since somebody looked: what they saw says nothing of it.
         return Step(Late(effect))
     told = Event("effect.resolved", effect.effect_id, _said_by(request, wanted))

@@ -54,7 +54,7 @@ class ResolveUnknown:
             said.note,
             retention_ms,
             said.evidence,
-            claimed_at=effect.claimed_at,
+            token=effect.tokens[-1] if effect.tokens else None,
         )
         decision, view = await self._decider.end(request, effect)
         self._waiting.ended(effect.effect_id)

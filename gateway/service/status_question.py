@@ -94,7 +94,7 @@ class StatusQuestion:
         self._named.discard((tool.company, tool.name))
         keep_ms = int(self._registry.company(effect.company).retention_s * 1000)
         resolve = Resolve(
-            *(effect.effect_id, told.outcome, BY, "", keep_ms), said_by_merchant=True, claimed_at=stands.claimed_at
+            *(effect.effect_id, told.outcome, BY, "", keep_ms), said_by_merchant=True, token=stands.tokens[-1]
         )
         await self._decider.end(resolve, stands)
         _log.info("a status endpoint settled a call", extra={"effect_id": effect.hex, "said": told.said.value})

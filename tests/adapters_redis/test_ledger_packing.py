@@ -140,6 +140,18 @@ def test_p4_13_the_identical_calls_are_read_as_they_were(known: list[Known], dat
     assert packing.unpack_identical(packing.pack_identical(slot)) == slot
 
 
+@given(st.lists(KNOWN, max_size=4, unique_by=lambda k: k.effect), st.integers(0, 2**42))
+def test_p4_9_the_identical_calls_keep_their_order_and_when_each_was_last_touched(known: list[Known], now: int) -> None:
+    """4.9: the latest of these is found again, read by read; what was written last counts as of that write."""
+    slot = PrintSlot(tuple(known))
+    stored = codec.Stored(b"v" * 8, now, codec.identical_payload(slot))
+    read = codec.identical_of(stored)
+    assert [k.effect for k in read.known] == [k.effect for k in known]
+    assert [k.at for k in read.known] == [now if k.at is None else k.at for k in known]
+    later = codec.Stored(b"w" * 8, now + 1, codec.identical_payload(read))
+    assert codec.identical_of(later) == read
+
+
 @given(st.lists(st.tuples(TEXT, st.integers(1, 3), st.booleans(), st.booleans()), min_size=1, max_size=7))
 def test_p4_13_an_ids_calls_are_read_as_they_were(calls: list[tuple[str, int, bool, bool]]) -> None:
     """4.13, 2.3: some as their records say, some of another place, those not pointed to in full."""
@@ -156,12 +168,83 @@ def test_p4_13_an_ids_calls_are_read_as_they_were(calls: list[tuple[str, int, bo
     assert codec.slot_of(stored, by_prefix) == CallSlot(tuple(bindings))
 
 
+EFFECTS = [
+    _effect(effect_id=bytes([n]) * 16 + bytes([n + m]) * 16, turn=turn, step=step, attempt=attempt)
+    for n, (m, turn, step, attempt) in enumerate([(0, None, None, 1), (1, "t", None, 1), (0, "t", 1, 2), (7, "", 0, 1)])
+]
+BINDINGS = st.builds(
+    Binding,
+    st.sampled_from([e.effect_id for e in EFFECTS]) | IDS,
+    st.sampled_from([EFFECTS[0].fingerprint, b"f" * 32]),
+    st.none() | st.sampled_from(["t", "", "u"]),
+    st.none() | st.integers(0, 2),
+    st.none() | st.integers(1, 2),
+    st.booleans(),
+)
+
+
+@given(st.lists(BINDINGS | st.sampled_from(EFFECTS), min_size=1, max_size=9), st.sets(st.sampled_from(range(4))))
+def test_p2_3_an_ids_calls_are_read_as_they_were_wherever_they_stood(
+    calls: list[Binding | Effect], gone: set[int]
+) -> None:
+    """4.13, 2.3: several of one effect, some as its record says and some of elsewhere; some whose record was not there
+    when they were written."""
+    slot = CallSlot(
+        tuple(
+            Binding(c.effect_id, c.fingerprint, c.place.turn, c.place.step, c.place.attempt, True)
+            if isinstance(c, Effect)
+            else c
+            for c in calls
+        )
+    )
+    records = {e.effect_id: e for n, e in enumerate(EFFECTS) if n not in gone}
+    stored = codec.Stored(b"v" * 8, 1, codec.slot_payload(slot, records))
+    read = dict.fromkeys(codec.pointers_of(stored)) | {id_[:16]: e for id_, e in records.items()}
+    assert codec.slot_of(stored, read) == slot
+
+
 def test_p2_1_what_an_id_points_to_and_is_gone_names_nothing() -> None:
     """2.1, 4.13: the record's retention is over, the slot's is not."""
     effect = _effect()
     slot = CallSlot((Binding(effect.effect_id, effect.fingerprint, "t-1", 1, 1, False),))
     stored = codec.Stored(b"v" * 8, 1, codec.slot_payload(slot, {effect.effect_id: effect}))
     assert codec.slot_of(stored, {effect.effect_id[:16]: None}) == CallSlot()
+
+
+SAYINGS = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=5,
+)
+NAMES = st.sampled_from([name for name in packing.SAID if name not in ("kind", "lease_s")]) | TEXT
+SAID = st.builds(
+    lambda said, kind, lease: said | kind | lease,
+    st.dictionaries(NAMES.filter(lambda name: name not in ("kind", "lease_s")), SAYINGS, max_size=4),
+    st.just({}) | st.fixed_dictionaries({"kind": st.sampled_from(packing.KINDS) | TEXT}),
+    st.just({}) | st.fixed_dictionaries({"lease_s": st.floats(0, 2**30)}),
+)
+EVENTS = st.builds(
+    Event,
+    st.sampled_from(packing.EVENT_TYPES) | TEXT,
+    st.none() | st.sampled_from([e.effect_id for e in EFFECTS]),
+    SAID,
+)
+
+
+@given(st.lists(st.lists(EVENTS, min_size=1, max_size=4), max_size=5))
+async def test_p7_6_whatever_an_event_says_is_read_as_it_was(batches: list[list[Event]]) -> None:
+    """7.6, 4.13: known words and others, and every kind of value; the type of a value stays too."""
+    together = [[Event("effect.proposed", effect.effect_id)] for effect in EFFECTS] + batches
+    lines = [line for batch in together for line in codec.event_lines(batch)]
+
+    async def read(start: int, number: int) -> list[LoggedEvent]:
+        raw = lines[start : start + number]
+        return [codec.event_of(start + 1 + place, b"\x00" * 6 + line) for place, line in enumerate(raw)]
+
+    found = [logged.event for logged in await read_events(read, 0, 1_000)]
+    written = [event for batch in together for event in batch]
+    assert found == written
+    assert [repr(event.data) for event in found] == [repr(event.data) for event in written]
 
 
 async def test_p7_6_events_have_their_whole_ids_on_every_page() -> None:

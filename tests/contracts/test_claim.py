@@ -337,6 +337,28 @@ async def test_p2_4_a_resolved_absence_frees_the_number_too(bench):
     assert again.effect.tokens[0] == lost.tokens[0]
 
 
+@pytest.mark.parametrize("taken", [True, False])
+async def test_p2_4_a_late_success_takes_no_number_back_from_what_has_it_since(bench, taken):
+    """2.4, 2.5, 4.4: resolved as absent, its number free, the turn's call was answered with another effect. It was done
+    after all; the turn that is run over is told what it was told, and no number names two effects."""
+    place = {"turn": "t-1", "on_repeat": REPLAY}
+    other = await bench.run("call_0", outcome=order(0))
+    lost = (await bench.claim("call_1", turn="t-1", attempt=1, on_repeat=RUN)).effect
+    await bench.lose(lost)
+    await bench.resolve(lost, None)
+    if taken:
+        assert (await bench.claim("call_2", attempt=1, **place)).effect.effect_id == other.effect_id
+    assert isinstance(await bench.settle(lost, order(1)), d.Settled)
+    again = await bench.claim("call_3", attempt=2, **place)
+    assert isinstance(again, d.Replay)
+    assert (again.matched, again.effect.effect_id) == ("effect", (other if taken else lost).effect_id)
+    # A second such call of the turn is a repeat, of the one that was settled last (4.9).
+    second = await bench.claim("call_4", attempt=2, **place)
+    assert (second.matched, second.effect.effect_id) == ("repeat", lost.effect_id)
+    met = [(await bench.claim(call, attempt=3, **place)).effect.effect_id for call in ("call_5", "call_6")]
+    assert met == [(other if taken else lost).effect_id, lost.effect_id]
+
+
 async def test_p2_4_a_refusal_takes_no_number(bench):
     """2.4"""
     place = {"turn": "t-1", "attempt": 1}

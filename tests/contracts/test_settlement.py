@@ -40,6 +40,22 @@ async def _held(bench, outcomes):
     return (await bench.claim("call_1")).effect
 
 
+async def _held_after_absence(bench, outcomes):
+    """The call that was resolved as absent comes again, as a repeat of what was done meanwhile."""
+    mark = await _mark(bench, outcomes)
+    held = await _held(bench, outcomes)
+    assert (held.effect_id, held.tokens) == (mark.effect_id, mark.tokens)
+    return held
+
+
+async def _held_after_release(bench, outcomes):
+    """Its key was claimed before by a worker that sent nothing."""
+    released = await _nothing(bench, outcomes)
+    held = await _held(bench, outcomes)
+    assert (held.effect_id, held.tokens) == (released.effect_id, ())
+    return held
+
+
 async def _executing(bench, outcomes):
     return (await bench.claim("call_1")).effect
 
@@ -168,6 +184,9 @@ TABLE = {
         GONE,
     ),
     _held: row(HELD, d.Blocked, LATE, LATE, LATE, LATE, LATE, LATE, LATE, LATE, LATE, LATE, LATE, LATE),
+    _held_after_absence: row(
+        HELD, d.Blocked, d.Conflicting, d.Conflicting, LATE, LATE, LATE, LATE, LATE, LATE, LATE, LATE, LATE, LATE
+    ),
     _executing: row(
         EXECUTING,
         d.Wait,
@@ -374,6 +393,21 @@ async def test_p4_4_a_late_success_against_a_new_claim_changes_nothing_and_raise
     assert await bench.record(again) == again
     assert isinstance(await bench.settle(again, OTHER_SUCCESS), d.Settled)
     assert (await bench.record(again)).outcome == OTHER_SUCCESS
+
+
+@pytest.mark.parametrize("how", ["under its token", "from the merchant"])
+async def test_p4_4_a_late_success_against_a_hold_changes_nothing_and_raises_the_alarm(bench, caplog, how):
+    """4.4, 5.4: absent by resolution, then held as a repeat: a person has to know that it was done, before they grant
+    it. The hold is the call's own by then, and what it waits for is not what the success is of."""
+    held = await _held_after_absence(bench, None)
+    came = bench.settle(held, OTHER_SUCCESS) if how == "under its token" else bench.told(held, OTHER_SUCCESS)
+    assert isinstance(await came, d.Conflicting)
+    (line,) = alarms(caplog)
+    assert (line.effect_id, line.against) == (held.hex, "claim")
+    (event,) = [event for event in await bench.events() if event.type == "effect.conflict"]
+    assert (event.effect_id, event.data["stands"], event.data["came"]) == (held.effect_id, HELD.value, "succeeded")
+    assert await bench.record(held) == held
+    assert isinstance(await bench.claim("call_1"), d.Blocked)
 
 
 async def test_p4_4_a_success_under_any_token_settles_what_runs_under_safe_to_retry(bench, outcomes):
@@ -771,6 +805,9 @@ async def _succeeded_late(bench, outcomes):
     ("state", "committed", "void"),
     [
         # what stands when the answer arrives; what committed and void come to, and whether the first is an alarm
+        (_held, (d.Conflicting, HELD, True), (d.Late, HELD)),
+        (_held_after_absence, (d.Conflicting, HELD, True), (d.Late, HELD)),
+        (_held_after_release, (d.Conflicting, HELD, True), (d.Late, HELD)),
         (_executing, (d.Conflicting, EXECUTING, True), (d.Late, EXECUTING)),
         (_executing_again, (d.Settled, SUCCEEDED, False), (d.Late, EXECUTING)),
         (_mark, (d.Settled, SUCCEEDED, True), (d.Late, ABSENT)),
@@ -794,7 +831,7 @@ async def test_p5_4_an_answer_that_comes_when_something_else_stands(bench, outco
 
 
 @pytest.mark.parametrize("evidence", [None, "status_endpoint", "the merchant said so"])
-@pytest.mark.parametrize("state", [_executing, _executing_again, _mark, _by_hand_failed])
+@pytest.mark.parametrize("state", [_held_after_absence, _executing, _executing_again, _mark, _by_hand_failed])
 async def test_p5_5_words_never_pass_for_the_merchants_own(bench, outcomes, caplog, state, evidence):
     """5.5, 5.4, 4.4: a person who says "done" too late changes nothing and alarms nobody, whatever the evidence says."""
     effect = await state(bench, outcomes)

@@ -13,7 +13,7 @@ DAY_MS = 86_400_000
 
 
 def _resolve(effect, outcome):
-    return Resolve(effect.effect_id, outcome, "ops", "seen in the shop", 30 * DAY_MS, claimed_at=effect.claimed_at)
+    return Resolve(effect.effect_id, outcome, "ops", "seen in the shop", 30 * DAY_MS, token=effect.tokens[-1])
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,15 @@ async def test_p5_5_evidence_of_the_claim_that_stands_resolves_it(bench):
 async def test_p5_5_evidence_that_names_no_claim_is_of_whichever_stands(bench):
     """5.5"""
     lost = await bench.lost("call_1")
-    unnamed = msgspec.structs.replace(_resolve(lost, None), claimed_at=None)
+    unnamed = msgspec.structs.replace(_resolve(lost, None), token=None)
     decision, _ = await bench.decider.end(unnamed, lost)
     assert isinstance(decision, d.Gone)
+
+
+async def test_p5_5_a_call_that_was_taken_up_again_is_not_resolved_by_what_was_seen_before(bench):
+    """4.6, 5.5: under safe_to_retry it was sent once more since somebody looked, perhaps in the same millisecond."""
+    looked_at = await bench.lost("call_1", mode="safe_to_retry")
+    again = await bench.lost("call_1", mode="safe_to_retry")
+    assert again.tokens[0] == looked_at.tokens[0]
+    decision, _ = await bench.decider.end(_resolve(looked_at, None), looked_at)
+    assert decision == d.Late(again)

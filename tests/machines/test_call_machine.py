@@ -197,7 +197,8 @@ class Model:
         number = 0 if ask.call is None else next(n for n in itertools.count() if n not in used)
         natural = next((w for w in self.works if w.key == (within, ask.sku, number)), None)
         there = [n for n in mine if n[3] == number]
-        if natural is None and there:
+        if there and all(n[4] is not natural for n in there):
+            # Also where its own effect is back from an absence (4.4): the number was free, and another took it.
             natural = max(there, key=lambda n: n[1])[4]
         return number, natural
 
@@ -350,7 +351,7 @@ class Model:
         if current or (success and (retried or work.status is UNKNOWN)):
             self.end(work, outcome, token)
             return "settled"
-        return "conflict" if success and work.status is EXECUTING else "late"
+        return "conflict" if success and work.status in (EXECUTING, HELD) else "late"
 
     def end(self, work, outcome, token):
         work.status, work.outcome, work.settled_by = outcome.status, outcome, token
@@ -397,7 +398,7 @@ class Model:
             if committed and work.status is EXECUTING and work.mode is Mode.SAFE_TO_RETRY:
                 self.end(work, outcome, b"")
                 return "settled"
-            return "conflict" if committed and work.status in (EXECUTING, FAILED, DENIED) else "late"
+            return "conflict" if committed and work.status in (EXECUTING, HELD, FAILED, DENIED) else "late"
         if outcome is None:
             self.vanish(work)
             work.settled = self.now

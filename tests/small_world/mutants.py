@@ -90,7 +90,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "evidence of an earlier claim resolves a later one",
-        *(settlement, "_resolve", "request.claimed_at not in (None, effect.claimed_at)", "False"),
+        *(settlement, "_resolve", "request.token is not None and effect.tokens[-1:] != (request.token,)", "False"),
         "the same call twice",
         ticks=2,
         resolves=1,

@@ -229,7 +229,7 @@ class World:
                 if effect.status is not Status.INDETERMINATE:
                     continue
                 for told, outcome in self._evidence(state, effect):
-                    resolve = Resolve(effect.effect_id, outcome, "ops", "", FOREVER_MS, claimed_at=effect.claimed_at)
+                    resolve = Resolve(effect.effect_id, outcome, "ops", "", FOREVER_MS, token=effect.tokens[-1])
                     errand = self._errand(state, resolve, effect)
                     yield f"the operator {told}", state._replace(operator=errand, resolves=state.resolves + 1)
 
