@@ -9,8 +9,8 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
