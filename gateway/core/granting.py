@@ -154,16 +154,16 @@ def and_bind(view: View, request: Claim, effect: Effect, events: tuple[Event, ..
 
 
 def _named_here(view: View, request: Claim, slot: bytes, effect: Effect) -> bool:
-    """Whether the id names the effect where the request stands; in another turn, and in a later attempt, it has to be
-    said anew (2.3, 2.5): else that attempt's next step could not tell a second such call from the first."""
+    """Whether the id names the effect where the request stands. A place that is stated in full has to be said (2.3,
+    2.5): else that attempt's next step could not tell a second such call from the first, nor the same call, when it
+    comes again, from what another attempt did at that step."""
     place = request.stands_at(view)
     if slot not in effect.slots:
         return False
-    bound = (b for b in view.slot(slot).bindings if b.effect == effect.effect_id)
-    anew = request.scope is Scope.AUTO and place.turn is not None and place.step is not None
-    return any(
-        identity.at_home(b.place, place, request.scope) and (not anew or b.attempt == place.attempt) for b in bound
-    )
+    bound = (b.place for b in view.slot(slot).bindings if b.effect == effect.effect_id)
+    if request.scope is Scope.AUTO and place.turn is not None and place.step is not None:
+        return place in bound
+    return any(identity.at_home(each, place, request.scope) for each in bound)
 
 
 def _numbered_here(view: View, request: Claim, effect: Effect) -> bool:

@@ -183,9 +183,10 @@ class Repeats(msgspec.Struct, frozen=True):
 def match(bounds: Sequence[B], print_: bytes, place: Place, scope: Scope) -> Same | Reused | Repeats | None:
     """The scope rule (2.3): the same call first, then 2.2, then a repeat; else new.
 
-    Of several that are the same, the one at this very step; else, in a later attempt, the earliest that it has not
-    met yet (a re-run goes through them in order); else the latest. One that this attempt has met at another step is
-    not met again here: it is repeated.
+    Of several that are the same, the one at this very turn, step and attempt, whatever another attempt has met at that
+    step; then the one at this step; else, in a later attempt, the earliest that it has not met yet (a re-run goes
+    through them in order); else the latest. One that this attempt has met at another step is not met again here: it
+    is repeated.
     """
     same: list[Bound] = []
     repeats: list[Bound] = []
@@ -199,8 +200,9 @@ def match(bounds: Sequence[B], print_: bytes, place: Place, scope: Scope) -> Sam
             reused = bound
     if same:
         here = [b for b in same if place.step is not None and b.place.step == place.step]
+        exactly = [b for b in here if b.place == place]
         others = place.step is not None and all(_differ(b.place.attempt, place.attempt) for b in same)
-        return Same((here or (same[::-1] if others else same))[0])
+        return Same((exactly or here or (same[::-1] if others else same))[0])
     if reused is not None:
         return Reused(reused)
     return Repeats(tuple(repeats)) if repeats else None

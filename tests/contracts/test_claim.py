@@ -290,6 +290,34 @@ async def test_p2_3_a_call_in_the_middle_of_several_under_one_id_is_found(bench)
     assert is_reuse(await bench.claim("call_1", {"n": 77}), "/arguments/n")
 
 
+async def test_p2_3_a_call_is_the_same_call_whatever_a_later_attempt_met_at_its_step(bench):
+    """2.1, 2.3: in attempt 3 the id's second step is a repeat of its first; in attempt 1 it was the first call."""
+    place = {"turn": "t-1", "on_repeat": RUN}
+    first = await bench.run("call_1", attempt=2, **place)
+    for attempt, step in ((3, 1), (1, 2)):
+        met = await bench.claim("call_1", step=step, attempt=attempt, **place)
+        assert met.effect.effect_id == first.effect_id
+    second = await bench.run("call_1", step=2, attempt=3, **place)
+    assert second.effect_id != first.effect_id
+    for attempt, effect in ((1, first), (3, second), (1, first)):
+        again = await bench.claim("call_1", step=2, attempt=attempt, **place)
+        assert (again.matched, again.effect.effect_id) == ("tool_call_id", effect.effect_id)
+
+
+async def test_p2_3_a_call_is_the_same_call_though_its_id_was_first_given_without_a_step(bench):
+    """2.1, 2.3: what was answered at a stated step stays its answer, though a later attempt then does another there."""
+    place = {"turn": "t-1", "on_repeat": RUN}
+    first = await bench.run("call_1", attempt=1, **place)
+    for attempt, step in ((2, 1), (1, 2)):
+        met = await bench.claim("call_1", step=step, attempt=attempt, **place)
+        assert met.effect.effect_id == first.effect_id
+    second = await bench.run("call_1", step=2, attempt=2, **place)
+    assert second.effect_id != first.effect_id
+    for attempt, effect in ((1, first), (2, second)):
+        again = await bench.claim("call_1", step=2, attempt=attempt, **place)
+        assert (again.matched, again.effect.effect_id) == ("tool_call_id", effect.effect_id)
+
+
 # --- occurrences and effect ids (2.4, 2.5) -------------------------------------------------------------------
 
 

@@ -225,8 +225,9 @@ def test_p2_3_the_scope_rule_as_the_paragraph_words_it(bounds, place, scope):
     if same:
         assert isinstance(found, Same)
         here = [b for b in same if place.step is not None and b.place.step == place.step]
+        exactly = [b for b in here if (b.place.turn, b.place.attempt) == (place.turn, place.attempt)]
         later = place.step is not None and all(differ(b.place.attempt, place.attempt) for b in same)
-        assert found.bound is (here[-1] if here else same[0] if later else same[-1])
+        assert found.bound is (exactly[-1] if exactly else here[-1] if here else same[0] if later else same[-1])
     elif reused:
         assert isinstance(found, Reused)
     elif repeats:

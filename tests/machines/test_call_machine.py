@@ -148,8 +148,10 @@ class Model:
 
     @staticmethod
     def likeliest(same, place):
-        """2.3, 2.5: at this very step; else, in a later attempt, in the order in which they came; else the latest."""
+        """2.3, 2.5: at this very step, in this attempt if there is one; else, in a later attempt, in the order in
+        which they came; else the latest."""
         here = [n for n in same if place.step is not None and n.place.step == place.step]
+        here = [n for n in here if n.place.attempt == place.attempt] or here
         attempts = {n.place.attempt for n in same} | {place.attempt}
         others = None not in attempts and all(n.place.attempt != place.attempt for n in same)
         if not here and place.step is not None and others:
@@ -303,7 +305,7 @@ class Model:
             n
             for n in mine
             if n in self.under_id(ask, self.slot, self.place)[0]
-            and (ask.scope is not Scope.AUTO or None in (ask.turn, ask.step) or n.place.attempt == attempt)
+            and (ask.scope is not Scope.AUTO or None in (ask.turn, ask.step) or n.place == self.place)
         ]
         if ask.call is None or anew or any(n.place.turn == ask.turn for n in mine):
             taken = [n for n in self.numbers if n[0] == within and n[2] == ask.sku]
@@ -525,7 +527,8 @@ class CallMachine(RuleBasedStateMachine):
             module.time = self.clock
         self.loop = asyncio.new_event_loop()
         self.client = open_client(parse_ledger_url("memory"))
-        self.commands = Commands(self.client)
+        # A machine that stands still for seconds under load is not what is looked for here.
+        self.commands = Commands(self.client, connect_timeout_s=600, command_timeout_s=600)
         self.ledger = RedisLedger(self.commands)
         self.decider = Decider(self.ledger)
         self.model = Model()
