@@ -598,6 +598,22 @@ async def test_p9_1_a_key_of_another_company_is_forbidden_whatever_the_body_says
     assert no_right.value.status == 403
 
 
+async def test_k6_12_ids_that_a_stranger_sends_first_are_not_taken(world):
+    """K6-12, 9.1: whoever guesses a conversation's ids occupies none of them, and none reaches the merchant."""
+    stranger = Principal("rt", Role.RUNTIME, frozenset({"shop2"}), "k2")
+    for number in range(10):
+        with pytest.raises(GatewayError) as forbidden:
+            await world.handle(
+                stranger, CallRequest("shop1", "c1", "create_order", {"sku": "A"}, f"call_{number}"), Trace("r")
+            )
+        assert forbidden.value.status == 403
+    assert world.merchant.hits == 0
+    assert [(await world.call(tool_call_id=f"call_{n}", arguments={"n": n})).decision for n in range(10)] == [
+        "proceed"
+    ] * 10
+    assert world.merchant.hits == 10
+
+
 @pytest.mark.parametrize(("scope", "place", "named"), [("turn", {}, ["/turn"]), ("step", {"turn": "t1"}, ["/step"])])
 async def test_p2_3_a_scope_set_for_the_company_asks_for_what_it_names(world, scope, place, named):
     """2.3: leaving turn or step out is then a 400 that names it, and nothing is sent."""
