@@ -32,14 +32,14 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: setup ## Measure the gateway on this machine
-	@$(BIN)/python -m benchmarks.bench
+bench: setup ## Measure the gateway on this machine (ARGS=--quick: a look in 15 seconds)
+	@$(BIN)/python -m benchmarks.bench $(ARGS)
 
-bench-ledger: setup ## Measure what a recorded call takes in Redis, and a ledger that grows
-	@$(BIN)/python -m benchmarks.ledger_size
+bench-ledger: setup ## Measure what a recorded call takes in Redis, and a ledger that grows (ARGS=--quick, --million)
+	@$(BIN)/python -m benchmarks.ledger_size $(ARGS)
 
-small-world: setup ## Go through every interleaving of two callers, two gateways and a crash (half an hour)
-	@$(BIN)/python -m tests.small_world
+small-world: setup ## Go through every interleaving of two callers, two gateways and a crash (half an hour; ARGS=--near: 20 s)
+	@$(BIN)/python -m tests.small_world $(ARGS)
 
 faults: setup ## 100,000 histories of faults in virtual time (ARGS="--seed N" tells one, ARGS=--guards)
 	@$(BIN)/python -m tests.faults $(ARGS)

@@ -89,8 +89,8 @@ def _show(arguments: argparse.Namespace) -> int:
     if answer["calls"] or denied:
         return 0
     print(
-        "no such call is recorded (read-only and denied calls are not, and settled ones end with their retention "
-        "time; denied ones are in oncegate events)"
+        "no such call is recorded (read-only calls are not; settled ones end with their retention time; what was "
+        "released or resolved as absent is told by --effect ID, and all of it is in oncegate events)"
     )
     return 1
 

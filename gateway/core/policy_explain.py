@@ -15,6 +15,7 @@ import msgspec
 from gateway.core.identity import Kind
 from gateway.core.policy import Action, Bundle, PolicyCall, Rule, Ruling, When, decide
 from gateway.core.policy_conditions import ArgumentCondition, Wanted
+from gateway.core.policy_limits import counted
 from gateway.core.policy_values import Interval
 from gateway.core.strict_json import Json, Number, dumps
 
@@ -89,6 +90,9 @@ def _because(bundle: Bundle, ruling: Ruling, decided: Rule | None, call: PolicyC
         counts = "calls" if limit.sum_of is None else f"as the sum of {limit.sum_of.text}"
         per = limit.per if isinstance(limit.per, str) else limit.per.text
         parts.append(f"at most {_number(limit.max)} {counts} in {limit.window_s} s per {per} (rule {limit.rule_id})")
+        if counted(limit, call.company, "any", "any", call.arguments) is None:
+            ends = "is denied" if limit.on_error == "deny" else "goes on uncounted"
+            parts.append(f"but this call does not say what is to be counted, and {ends} (on_error)")
     return "; ".join(parts)
 
 

@@ -114,3 +114,26 @@ def test_p7_3_the_default_is_explained(kind: Kind, expected: str) -> None:
 def test_long_values_are_cut() -> None:
     said = why({"arguments": {"/t": {"equals": "x"}}}, call(f'{{"t": "{"y" * 5_000}"}}'))
     assert len(said) < 150
+
+
+@pytest.mark.parametrize(
+    ("arguments", "on_error", "expected"),
+    [
+        ('{"amount": 1, "buyer": "b"}', "deny", None),
+        ('{"amount": -1, "buyer": "b"}', "deny", "is denied (on_error)"),
+        ('{"amount": 1}', "deny", "is denied (on_error)"),
+        ('{"amount": -1, "buyer": "b"}', "allow", "goes on uncounted (on_error)"),
+    ],
+)
+def test_p7_3_what_a_limit_cannot_count_is_said(arguments: str, on_error: str, expected: str | None) -> None:
+    """7.3, 7.5: an allow whose limit cannot be counted is no plain allow."""
+    limit = {"max": 2000, "window_s": 60, "per": "/buyer", "sum_of": "/amount", "on_error": on_error}
+    bundle = read_bundle(
+        {
+            "default_action": "deny",
+            "rules": [rule("r", 1, {"decision": "allow", "rate_limit": limit}, target="place_order")],
+        }
+    )
+    said = explain(bundle, call(arguments)).why
+    assert (expected is None) == ("what is to be counted" not in said)
+    assert expected is None or expected in said

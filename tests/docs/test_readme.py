@@ -32,7 +32,7 @@ def test_the_commands_under_start_place_one_order_and_replay_it(terminal: Any, p
     """Everything a newcomer pastes, in order, each block into its terminal, with real servers."""
     serving, selling, calling, telling = page("README.md").blocks("Start")
     *installing, serve = serving.strip().splitlines()
-    assert installing == ["python3 -m venv .venv", ". .venv/bin/activate", "pip install '.[gateway]'"]
+    assert installing == ["python3 -m venv .venv", ". .venv/bin/activate", "pip install -e '.[gateway]'"]
 
     terminal.start(f"{installing[1]}\n{serve}", terminal.gateway)
     assert (terminal.folder / ".oncegate").is_dir()

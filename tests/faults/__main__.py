@@ -1,6 +1,7 @@
 """`python -m tests.faults`: many histories of faults over the real core and service, in virtual time.
 
-Exit code 0 if nothing broke and everything that can be reached was; 1 if not.
+Exit code 0 if nothing broke; of 100,000 histories or more, everything that can be reached must have been as well; else 1.
+Some 10,600 short histories, a fault at each of their steps, always run besides: --histories 300 takes a quarter of a minute.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first seed, default 0")
     parser.add_argument("--seed", type=int, metavar="SEED", help="run one history and tell its story")
     parser.add_argument("--workers", type=int, metavar="N", help="processes, default one a core")
-    parser.add_argument("--guards", action="store_true", help="take out one guard at a time; all have to be missed")
+    parser.add_argument("--guards", action="store_true", help="take out one guard at a time; each has to be noticed")
     parser.add_argument("--json", action="store_true", help="figures as JSON")
     chosen = parser.parse_args(arguments)
     if chosen.seed is not None:
