@@ -146,12 +146,13 @@ def test_text_that_would_break_the_line_is_printed_as_json(played, capsys):
 
 
 def test_a_call_that_is_not_recorded_is_told_with_the_reasons(played, capsys):
-    """Denied calls are not recorded either: without that hint one looks for a bug."""
+    """Without the reasons one looks for a bug; those resolved as absent are told by their effect."""
     played.answers["/v1/calls"] = {"calls": [], "cursor": None}
     played.answers["/v1/events"] = {"events": []}
     assert played.run("calls", "show", "acme", "c-1", "call_9") == 1
     said = capsys.readouterr().out
-    assert "read-only and denied calls are not" in said
+    assert "read-only calls are not" in said
+    assert "resolved as absent is told by --effect" in said
     assert "oncegate events" in said
 
 

@@ -83,7 +83,7 @@ def test_p7_3_the_whole_of_an_explanation() -> None:
         rule("local", 10, "deny", kind="local"),
     ]
     bundle = read_bundle({"default_action": "allow", "rules": rules})
-    found = explain(bundle, call())
+    found = explain(bundle, call('{"buyer": "b", "total": 5}'))
     assert [(each.rule_id, each.outcome, each.place) for each in found.rules] == [
         ("local", "does_not_match", 2),
         ("ask", "decides", 1),
