@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -107,13 +107,15 @@ def effect_of(stored: Stored) -> Effect:
 
 def stamped(effect: Effect, now_ms: int) -> Effect:
     """The record as written at `now_ms`."""
-    changes: dict[str, int] = {}
+    changes: dict[str, Any] = {}
     if effect.first_at is None:
         changes["first_at"] = now_ms
     if effect.claimed_at is None and effect.status is Status.EXECUTING:
         changes["claimed_at"] = now_ms
     if effect.settled_at is None and effect.status in SETTLED:
         changes["settled_at"] = now_ms
+    if effect.status is Status.AWAITING_APPROVAL and effect.approval is not None and effect.approval.at is None:
+        changes["approval"] = msgspec.structs.replace(effect.approval, at=now_ms)
     return msgspec.structs.replace(effect, **changes) if changes else effect
 
 

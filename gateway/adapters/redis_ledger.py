@@ -21,6 +21,7 @@ from gateway.core.conversation import CallSlot, Event, View, Where, Writes
 from gateway.core.granting import MAX_LIVE
 from gateway.core.ports import Line, LoggedEvent, Page, Swap
 from gateway.core.record import UNENDING, Effect, Status
+from gateway.core.requests import HOLD_MS
 
 Name = tuple[str, bytes]
 # Not msgspec: what Redis unpacks with is older than MessagePack's type for bytes.
@@ -36,7 +37,10 @@ _EMPTIED_MS: Final = 3_600_000
 any command is under way. A claim that was decided before and arrives after finds it changed (4.11)."""
 _PROBED: Final = range(0, BUCKETS, 256)
 """Buckets that are spread over a cluster's servers."""
-_INDEXES: Final = ((Status.EXECUTING, _DUE), (Status.INDETERMINATE, _UNKNOWN))
+_INDEXES: Final = (
+    (_DUE, (Status.EXECUTING, Status.AWAITING_APPROVAL)),
+    (_UNKNOWN, (Status.INDETERMINATE,)),
+)
 
 
 class RedisLedger:
@@ -116,6 +120,12 @@ class RedisLedger:
 
     async def unknown(self, company: str | None, cursor: str | None, limit: int) -> Page:
         return await self._listings.unknown(company, cursor, limit)
+
+    async def pending(self, company: str, cursor: str | None, limit: int) -> Page:
+        return await self._listings.pending(company, cursor, limit)
+
+    async def approval(self, bucket: int, effect: bytes) -> Effect | None:
+        return await self._listings.record(bucket, effect)
 
     async def ready(self) -> None:
         if self._commands.one_server:
@@ -251,12 +261,28 @@ def _operations(view: View, writes: Writes) -> list[Any]:
                 operations += [_LIVE, b"+", member, b"inf"]
         elif after is not None and _begins(after):
             operations += [_LIVE, b"+", member, writes.keep_ms]
-        for status, index in _INDEXES:
-            if now is status and after is not None and (was is not status or after.claimed_at is None):
-                operations += [index, b"+", member, after.lease_ms if status is Status.EXECUTING else 0]
-            elif was is status and now is not status:
+        for index, listed in _INDEXES:
+            if now in listed and after is not None:
+                if was is not now or _starts_anew(after):
+                    operations += [index, b"+", member, _falls_due(after)]
+            elif was in listed:
                 operations += [index, b"-", member, b""]
     return operations
+
+
+def _starts_anew(effect: Effect) -> bool:
+    """Whether its time counts from this write."""
+    if effect.status is Status.AWAITING_APPROVAL:
+        return effect.approval is not None and effect.approval.at is None
+    return effect.claimed_at is None
+
+
+def _falls_due(effect: Effect) -> int:
+    """In how many ms the sweeper has to look at it; at once for what is unknown, which falls due never."""
+    if effect.status is Status.AWAITING_APPROVAL:
+        stands = effect.approval.timeout_ms if effect.approval is not None else None
+        return HOLD_MS if stands is None else stands
+    return effect.lease_ms if effect.status is Status.EXECUTING else 0
 
 
 def _after(

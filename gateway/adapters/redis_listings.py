@@ -52,7 +52,22 @@ class Listings:
 
     async def unknown(self, company: str | None, cursor: str | None, limit: int) -> Page:
         """As `gateway.core.ports.Ledger.unknown` says."""
-        # The cursor names the last one seen, not how many were: those resolved since move nothing up.
+        keys = [Bucket(number).unknown for number in range(BUCKETS)]
+        return await self._listed(keys, Status.INDETERMINATE, company, cursor, limit)
+
+    async def pending(self, company: str, cursor: str | None, limit: int) -> Page:
+        """As `gateway.core.ports.Ledger.pending` says: held effects lie where leases do, since both fall due."""
+        keys = [Bucket(number).due for number in range(BUCKETS)]
+        return await self._listed(keys, Status.AWAITING_APPROVAL, company, cursor, limit)
+
+    async def record(self, bucket: int, effect: bytes) -> Effect | None:
+        """One record by the first 16 bytes of its effect's id."""
+        return (await self._records([(bucket, effect)]))[0]
+
+    async def _listed(
+        self, keys: Sequence[bytes], status: Status, company: str | None, cursor: str | None, limit: int
+    ) -> Page:
+        # The cursor names the last one seen, not how many were: those that ended since move nothing up.
         bucket, _, seen = (cursor or "0:").partition(":")
         at, last = int(bucket), _id_of(seen)
         found: list[Effect] = []
@@ -60,15 +75,11 @@ class Listings:
         while at < BUCKETS:
             numbers = range(at, min(at + _CHUNK, BUCKETS))
             most = min(left, 2 * limit)
-            pairs = await self._lost(numbers, most, last)
+            pairs = await self._members(keys, numbers, most, last)
             for (number, member), effect in zip(pairs, await self._records(pairs), strict=True):
                 at, last = number, member
                 left -= 1
-                if (
-                    effect is not None
-                    and effect.status is Status.INDETERMINATE
-                    and (company is None or effect.company == company)
-                ):
+                if effect is not None and effect.status is status and (company is None or effect.company == company):
                     found.append(effect)
                 if len(found) == limit or not left:
                     return Page(tuple(found), f"{at}:{last.hex()}")
@@ -85,10 +96,9 @@ class Listings:
         last = found[limit - 1][0] if len(found) >= limit else len(numbers)
         return [(numbers[place], id_, when) for place, id_, when in found if place <= last]
 
-    async def _lost(self, numbers: range, most: int, last: bytes) -> list[tuple[int, bytes]]:
-        """What is unknown in some buckets, in their order: bucket and id; of the first only ids behind `last`."""
-        keys = [Bucket(number).unknown for number in numbers]
-        found = await self._look(self._unknown, keys, most, last, b"", width=2)
+    async def _members(self, keys: Sequence[bytes], numbers: range, most: int, last: bytes) -> list[tuple[int, bytes]]:
+        """What some buckets' sets hold, in their order: bucket and id; of the first only ids behind `last`."""
+        found = await self._look(self._unknown, [keys[number] for number in numbers], most, last, b"", width=2)
         return [(numbers[place], id_) for place, id_ in found[:most]]
 
     async def _look(

@@ -10,7 +10,8 @@ from gateway.core import identity
 from gateway.core.conversation import Binding, View, Writes, present
 from gateway.core.decisions import UNRECORDED, Blocked, Granted, Need, Refused, Replay, Step, Wait
 from gateway.core.expiry import expire
-from gateway.core.granting import TooManyIds, attempt_seen, bind, grant, lapse, take_up
+from gateway.core.granting import TooManyIds, attempt_seen, bind, lapse, take_up
+from gateway.core.holding import begin
 from gateway.core.occurrences import Occurrence, occurrence_of
 from gateway.core.record import Move, Status, check_move
 from gateway.core.repeats import judge_held, judge_repeat
@@ -22,7 +23,7 @@ def claim(view: View, request: Claim) -> Step:
     if view.now_ms is None and request.refusal is None:
         # Nothing was read and nothing is assumed to be there: every question below has one answer. A test holds
         # this equal to the long way.
-        return grant(view, request, Occurrence(0, request.first))
+        return begin(view, request, Occurrence(0, request.first))
     view = view.bounded(request.terms.retention_ms)
     try:
         judged = _judge(view, request)
@@ -75,7 +76,7 @@ def _known(view: View, request: Claim, effect_id: bytes, matched: str) -> Step:
     if view.now_ms is not None and effect.lapsed(view.now_ms):
         return lapse(view, effect)
     if view.now_ms is not None and effect.overdue(view.now_ms, request.terms.hold_ms):
-        return expire(view, request, effect)
+        return expire(view, request.terms.retention_ms, effect)
     if effect.status is Status.AWAITING_APPROVAL:
         if request.refusal is not None and request.refusal is not UNRECORDED:
             return Step(request.refusal)
@@ -98,17 +99,26 @@ def _reused(view: View, request: Claim, effect_id: bytes) -> Step:
     effect = view.effects[effect_id]
     assert effect is not None
     fields = identity.differing_fields(identity.field_digests(request.arguments.value, None), effect.fields)
-    named = tuple(f"/arguments/{_pointed(name)}" for name in fields)
+    of = "args" if request.submitted else "arguments"
+    named = tuple(f"/{of}/{_pointed(name)}" for name in fields)
     if effect.target != request.target:
-        named = ("/tool", *named)
+        named = ("/target" if request.submitted else "/tool", *named)
     placed = request.place.turn is not None and request.place.step is not None
+    if request.by_token:
+        return Step(
+            Refused(
+                "tool_call_id_reused",
+                "this claim_token has submitted another effect in this conversation; make a new one",
+                named or ("/args",),
+            )
+        )
     cure = "send a fresh id" if placed else "send a fresh id, or state turn and step if your runtime's ids recur"
     where = "at this very turn and step" if placed else "in this conversation"
     return Step(
         Refused(
             "tool_call_id_reused",
             f"this tool_call_id was given to another call {where}; {cure}",
-            named or ("/arguments",),
+            named or (f"/{of}",),
         )
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 import msgspec
@@ -39,10 +40,11 @@ class Blocked(msgspec.Struct, frozen=True):
 
 
 class Denied(msgspec.Struct, frozen=True):
-    """An answer, nothing stored: `prior_outcome_unknown` and refusals by policy or step."""
+    """An answer, nothing stored: `prior_outcome_unknown` and refusals by policy or step. `said`: which rule."""
 
     fault: Fault
     first: Effect | None = None
+    said: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -62,6 +64,28 @@ class Need(msgspec.Struct, frozen=True):
 
 class Again(msgspec.Struct, frozen=True):
     """Write this first (a lapsed lease, a hold that expired), then judge again."""
+
+
+class Limited(msgspec.Struct, frozen=True):
+    """It is new, and a limit has to be asked before it is claimed (7.5)."""
+
+
+class Renewed(msgspec.Struct, frozen=True):
+    """The lease counts anew."""
+
+    effect: Effect
+
+
+class Approved(msgspec.Struct, frozen=True):
+    """The approval stands granted: now, or by the same principal before."""
+
+    effect: Effect
+
+
+class Reopened(msgspec.Struct, frozen=True):
+    """What was to be approved has changed (7.4): another approval is open in its place."""
+
+    effect: Effect
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -91,7 +115,22 @@ UNRECORDED: Final = Refused("unrecorded", "the ledger has no record of this call
 
 
 Decision: TypeAlias = (
-    Granted | Replay | Wait | Blocked | Denied | Refused | Need | Again | Settled | Conflicting | Late | Gone
+    Granted
+    | Replay
+    | Wait
+    | Blocked
+    | Denied
+    | Refused
+    | Need
+    | Again
+    | Limited
+    | Renewed
+    | Approved
+    | Reopened
+    | Settled
+    | Conflicting
+    | Late
+    | Gone
 )
 
 

@@ -1,4 +1,4 @@
-"""What granting, holding, binding and losing write: the states an effect is put into. Pure."""
+"""What granting, binding and losing write: the states an effect is put into. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import msgspec
 
 from gateway.core import identity
 from gateway.core.conversation import MAX_ALIASES, Binding, CallSlot, Event, PrintSlot, View, Writes
-from gateway.core.decisions import Again, Blocked, Decision, Granted, Need, Refused, Step
+from gateway.core.decisions import Again, Decision, Granted, Need, Refused, Step
 from gateway.core.identity import Scope
 from gateway.core.occurrences import Occurrence
 from gateway.core.record import FORMAT, UNENDING, Effect, Mode, Move, Status, check_move, moved
-from gateway.core.requests import Claim
+from gateway.core.requests import Claim, Ruled
 
 MAX_LIVE: Final = 10_000
 """Live effects a conversation may have (4.13)."""
@@ -25,16 +25,16 @@ class TooManyIds(Exception):
 
 def grant(view: View, request: Claim, own: Occurrence) -> Step:
     """A new call: executing, by this token."""
-    if view.live >= MAX_LIVE:
+    if no_room(view):
         return Step(full())
     check_move(Status.ABSENT, Move.CLAIM, Status.EXECUTING)
-    effect = _new(view, request, own, Status.EXECUTING, ())
-    events = (Event("effect.proposed", own.effect, _proposal(request)), *_started(request, own.effect))
-    return Step(Granted(effect), _writes_new(view, request, effect, events))
+    effect = new(view, request, own, Status.EXECUTING, ())
+    events = (Event("effect.proposed", own.effect, proposal(request)), *started(request, effect))
+    return Step(Granted(effect), writes_new(view, request, effect, events))
 
 
 def grant_held(view: View, request: Claim, held: Effect) -> Step:
-    """A hold that ended: executing, by this token."""
+    """A hold that ended, or was approved and is submitted now: executing, by this token."""
     unread = tuple(slot for slot in held.slots if slot not in view.slots)
     if unread:
         return Step(Need(slots=unread))
@@ -50,23 +50,19 @@ def grant_held(view: View, request: Claim, held: Effect) -> Step:
         tool_version=request.terms.tool_version,
         unavailable_means_not_executed=request.terms.unavailable_means_not_executed,
     )
-    writes = and_bind(view, request, effect, _started(request, effect.effect_id))
-    # A hold ends with the retention time, what executes does not: nor then may the ids that name it.
-    opened = {slot: view.slot(slot).marked(effect.effect_id, open=True) for slot in held.slots}
-    return Step(Granted(effect), msgspec.structs.replace(writes, slots={**opened, **writes.slots}))
+    used = (Event("approval.used", held.effect_id, named(held)),) if held.granted else ()
+    writes = and_bind(view, request, effect, (*used, *started(request, effect)))
+    return Step(Granted(effect), msgspec.structs.replace(writes, slots={**opened(view, held), **writes.slots}))
 
 
-def hold(view: View, request: Claim, own: Occurrence, first: Effect, kept: frozenset[bytes]) -> Step:
-    """A new call that repeats a success: held, with what it repeats kept in its record (4.9)."""
-    if view.live >= MAX_LIVE:
-        return Step(full())
-    check_move(Status.ABSENT, Move.CLAIM, Status.AWAITING_APPROVAL)
-    effect = _new(view, request, own, Status.AWAITING_APPROVAL, tuple(sorted(kept)))
-    events = (
-        Event("effect.proposed", own.effect, _proposal(request)),
-        Event("effect.awaiting_approval", own.effect, {"because": "repeat", "first": first.hex}),
-    )
-    return Step(Blocked(effect, first), _writes_new(view, request, effect, events))
+def opened(view: View, held: Effect) -> dict[bytes, CallSlot]:
+    """A hold ends with the retention time, what executes does not: nor then may the ids that name it."""
+    return {slot: view.slot(slot).marked(held.effect_id, open=True) for slot in held.slots}
+
+
+def named(held: Effect) -> dict[str, object]:
+    """The approval of a held effect, as events name it."""
+    return {} if held.approval is None else {"approval": held.approval.id.hex()}
 
 
 def take_up(view: View, request: Claim, effect: Effect, matched: str, *, alias: bool = True) -> Step:
@@ -182,15 +178,25 @@ def attempt_seen(view: View, request: Claim) -> int | None:
     return attempt if request.place.turn is not None and attempt > max(1, view.highest_attempt) else None
 
 
-def _started(request: Claim, effect_id: bytes) -> tuple[Event, Event]:
-    mode = request.terms.mode
+def started(request: Claim, effect: Effect) -> tuple[Event, Event]:
+    """The last events before it is sent: who let it, and for how long it is claimed."""
+    allowed: dict[str, object] = {} if effect.mode is Mode.AT_MOST_ONCE else {"idempotency": effect.mode}
+    allowed |= said_of(request.ruled)
     return (
-        Event("effect.allowed", effect_id, {} if mode is Mode.AT_MOST_ONCE else {"idempotency": mode}),
-        Event("effect.executing", effect_id, {"lease_s": request.terms.lease_ms / 1000}),
+        Event("effect.allowed", effect.effect_id, allowed),
+        Event("effect.executing", effect.effect_id, {"lease_s": request.terms.lease_ms / 1000}),
     )
 
 
-def _new(view: View, request: Claim, own: Occurrence, status: Status, repeat_of: tuple[bytes, ...]) -> Effect:
+def said_of(ruled: Ruled | None) -> dict[str, object]:
+    """Which rule of which bundle decided, as events say it (7.3)."""
+    if ruled is None:
+        return {}
+    return {"bundle": ruled.bundle} if ruled.rule is None else {"rule": ruled.rule, "bundle": ruled.bundle}
+
+
+def new(view: View, request: Claim, own: Occurrence, status: Status, repeat_of: tuple[bytes, ...]) -> Effect:
+    """The record of a call that is new, as of this request."""
     earlier = view.effects.get(own.effect)
     executing = status is Status.EXECUTING
     return Effect(
@@ -221,7 +227,8 @@ def _new(view: View, request: Claim, own: Occurrence, status: Status, repeat_of:
     )
 
 
-def _writes_new(view: View, request: Claim, effect: Effect, events: tuple[Event, ...]) -> Writes:
+def writes_new(view: View, request: Claim, effect: Effect, events: tuple[Event, ...]) -> Writes:
+    """The writes that bring a new effect into its conversation."""
     slot = request.slot
     attempt = effect.attempt
     identical: PrintSlot = view.identical.with_known(effect)
@@ -247,7 +254,8 @@ def _with_binding(view: View, request: Claim, slot: bytes, effect: Effect) -> Ca
     return CallSlot((*standing, binding))
 
 
-def _proposal(request: Claim) -> dict[str, object]:
+def proposal(request: Claim) -> dict[str, object]:
+    """What is asked for, as `effect.proposed` says it."""
     place = request.place
     said = {
         "kind": request.kind,
@@ -256,9 +264,14 @@ def _proposal(request: Claim) -> dict[str, object]:
         "turn": place.turn,
         "step": place.step,
         "attempt": place.attempt,
-        "tool_version": request.terms.tool_version,
+        "tool_version": request.terms.tool_version or None,
     }
     return {name: value for name, value in said.items() if value is not None}
+
+
+def no_room(view: View) -> bool:
+    """Whether the conversation has as many live effects as it may (4.13)."""
+    return view.live >= MAX_LIVE
 
 
 def full() -> Decision:

@@ -143,6 +143,16 @@ def call_digest(company: str, conversation: str, tool_call_id: str, scope: Scope
     return _digest(b"oncegate.call.1", scope_family(scope).encode(), *parts)[:16]
 
 
+def submission_digest(company: str, conversation: str, token: bytes) -> bytes:
+    """16 bytes naming what one claim token submitted, where there is no `tool_call_id` (7.2)."""
+    return _digest(b"oncegate.submission.1", company.encode(), conversation.encode(), token)[:16]
+
+
+def approval_id(effect_id: bytes, token: bytes) -> bytes:
+    """16 bytes naming one approval of an effect: another token opens another (7.4)."""
+    return _digest(b"oncegate.approval.1", effect_id, token)[:16]
+
+
 def scope_family(scope: Scope) -> str:
     """`auto` and `conversation` share their keys, so that changing between them loses no call."""
     return "" if scope in (Scope.AUTO, Scope.CONVERSATION) else scope

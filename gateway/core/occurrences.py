@@ -20,10 +20,10 @@ def occurrence_of(view: View, request: Claim) -> Occurrence:
 
     A number that another attempt gave to an effect names that effect, also one of another turn that the call
     was answered with: else a turn that is run over, whose repeat was replayed, would do the work again.
-    Without an id, number zero is the key (2.7).
+    Without an id, number zero is the key (2.7); of what is submitted its token is (7.2).
     """
     within, attempt = request.numbered_within, request.attempt(view)
-    if request.tool_call_id is None:
+    if request.tool_call_id is None and not request.submitted:
         return Occurrence(0, _named(view, request, within, 0))
     number = view.identical.lowest_free(within, attempt)
     return Occurrence(number, _named(view, request, within, number))

@@ -81,6 +81,14 @@ class Ledger(Protocol):
         or none, and still have a cursor."""
         ...
 
+    async def pending(self, company: str, cursor: str | None, limit: int) -> Page:
+        """A company's held effects, in the same way; those that fell due and are not ended yet among them."""
+        ...
+
+    async def approval(self, bucket: int, effect: bytes) -> Effect | None:
+        """The record that an approval's id leads to: its bucket, and the first 16 bytes of its effect's id."""
+        ...
+
     async def ready(self) -> None:
         """Returns if a claim could be written now, and confirmed by as many servers as it has to be (4.14)."""
         ...
@@ -111,6 +119,36 @@ class Signer(Protocol):
     def __call__(
         self, secrets: Sequence[str], message_id: str, timestamp_s: int, body: bytes
     ) -> list[tuple[str, str]]: ...
+
+
+class Counter(msgspec.Struct, frozen=True):
+    """One limit's counter (7.5): in whole steps, since a counter that rounds would let a cent through."""
+
+    key: bytes
+    amount: int
+    most: int
+    window_ms: int
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """What was asked of a counter. Granted: `since` names the window that it was counted in, for giving it back; else
+    `wait_ms` is how long that window still lasts."""
+
+    granted: bool
+    since: int
+    wait_ms: int
+
+
+class Counters(Protocol):
+    """Rate limits, counted for all gateways at once. Raises LedgerUnavailable."""
+
+    async def take(self, counter: Counter) -> Taken:
+        """Count it if there is room, else nothing: one atomic step with the window's end."""
+        ...
+
+    async def give_back(self, counter: Counter, taken: Taken) -> None:
+        """What was counted came to nothing; a window that has ended since is left alone."""
+        ...
 
 
 class Clock(Protocol):

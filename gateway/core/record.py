@@ -112,6 +112,32 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True):
     fault: Fault | None = None
 
 
+class Because(StrEnum):
+    """Why an effect is held."""
+
+    REPEAT = "repeat"
+    """It repeats a success (4.9)."""
+    POLICY = "policy"
+    """A rule requires approval (7.3)."""
+
+
+class OpenApproval(msgspec.Struct, frozen=True, array_like=True):
+    """The approval of one effect: single-use, and bound to it (7.4). `at` is when it was opened or, once granted to
+    whoever submits the effect, when that was (ms, ledger's clock; None: as of this write)."""
+
+    id: bytes
+    because: Because
+    approvers: tuple[str, ...]
+    """Roles and principals, as the rule names them."""
+    timeout_ms: int | None = None
+    """How long it stands from `at`; None: as long as its company's holds do."""
+    message: str | None = None
+    rule: str | None = None
+    bundle: str = ""
+    granted_by: str | None = None
+    at: int | None = None
+
+
 class Effect(msgspec.Struct, frozen=True, array_like=True):
     """The record. What the first claim fixed (mode to verdict, 4.6) stays, whatever is registered later."""
 
@@ -146,6 +172,8 @@ class Effect(msgspec.Struct, frozen=True, array_like=True):
     """As first sent; kept only while the gateway may have to send them again (6: the same bytes on every try)."""
     unavailable_means_not_executed: bool = False
     """As declared for the endpoint that the first claim fixed (4.6, 5.1)."""
+    approval: OpenApproval | None = None
+    """Of an effect that is, or was, held."""
 
     @property
     def hex(self) -> str:
@@ -163,6 +191,26 @@ class Effect(msgspec.Struct, frozen=True, array_like=True):
         from then on it is treated as under `at_most_once`."""
         return self.mode is Mode.SAFE_TO_RETRY and len(self.tokens) < MAX_TOKENS
 
+    @property
+    def submitted(self) -> bool:
+        """Whether whoever asks runs it, and not the gateway (7.2)."""
+        return not self.endpoint
+
+    @property
+    def granted(self) -> bool:
+        """Held, and approved: its submission may claim it (4.1)."""
+        return (
+            self.status is Status.AWAITING_APPROVAL
+            and self.approval is not None
+            and self.approval.granted_by is not None
+        )
+
+    def expires_at(self, hold_ms: int) -> int | None:
+        """When a hold lapses by the ledger's clock (7.4); None before its first write."""
+        since = self.first_at if self.approval is None or self.approval.at is None else self.approval.at
+        stands_ms = self.approval.timeout_ms if self.approval is not None else None
+        return None if since is None else since + (hold_ms if stands_ms is None else stands_ms)
+
     def lapsed(self, now_ms: int) -> bool:
         """Executing, and its lease is over by the ledger's clock (4.5)."""
         return (
@@ -173,9 +221,8 @@ class Effect(msgspec.Struct, frozen=True, array_like=True):
 
     def overdue(self, now_ms: int, hold_ms: int) -> bool:
         """Held, and for longer than a hold may stand by the ledger's clock (7.4)."""
-        return (
-            self.status is Status.AWAITING_APPROVAL and self.first_at is not None and now_ms >= self.first_at + hold_ms
-        )
+        ends = self.expires_at(hold_ms)
+        return self.status is Status.AWAITING_APPROVAL and ends is not None and now_ms >= ends
 
 
 def moved(effect: Effect, move: Move, to: Status, **changes: object) -> Effect:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.core.conversation import Known, View
+import msgspec
+
+from gateway.core.conversation import Known, View, Writes
 from gateway.core.decisions import Blocked, Denied, Granted, Need, Replay, Step, Wait
 from gateway.core.expiry import expire
-from gateway.core.granting import bind, grant, grant_held, hold, lapse, take_up
+from gateway.core.granting import bind, lapse, take_up
+from gateway.core.holding import begin, hold, hold_ended, still_held
 from gateway.core.occurrences import Occurrence
-from gateway.core.record import UNENDING, Effect, Fault, Mode, Move, Status, check_move
+from gateway.core.record import UNENDING, Effect, Fault, Mode, Status
 from gateway.core.requests import Claim, OnRepeat
 
 PRIOR_UNKNOWN: Final = Fault(
@@ -24,7 +27,7 @@ def judge_repeat(view: View, request: Claim, own: Occurrence, under_id: tuple[by
     others = [k for k in view.identical.known if k.effect != own.effect and view.may_stand(k.effect)]
     # Read whatever runs, also where nobody would wait for it: a dead worker's claim is an unknown outcome (4.5).
     running = tuple(k.effect for k in others if k.status is Status.EXECUTING)
-    waiting = tuple(k.effect for k in others if _stood_too_long(k, view, request))
+    waiting = tuple(k.effect for k in others if k.status is Status.AWAITING_APPROVAL)
     unread = tuple(effect for effect in (*running, *waiting) if effect not in view.effects)
     if unread:
         return Step(Need(unread))
@@ -35,7 +38,7 @@ def judge_repeat(view: View, request: Claim, own: Occurrence, under_id: tuple[by
     for effect_id in waiting:
         waits = view.effects[effect_id]
         if waits is not None and view.now_ms is not None and waits.overdue(view.now_ms, request.terms.hold_ms):
-            return expire(view, request, waits)
+            return expire(view, request.terms.retention_ms, waits)
     unknown = [k for k in others if k.was_unknown and k.status in UNENDING]
     if unknown:
         return _after_unknown(view, request, unknown[-1].effect, held)
@@ -52,23 +55,26 @@ def judge_repeat(view: View, request: Claim, own: Occurrence, under_id: tuple[by
             return _join(view, request, known.effect)
         if known.status is Status.SUCCEEDED:
             return _after_success(view, request, own, known.effect, kept, held)
-    return grant(view, request, own) if held is None else grant_held(view, request, held)
+    return begin(view, request, own) if held is None else hold_ended(view, request, held)
 
 
 def judge_held(view: View, request: Claim, held: Effect) -> Step:
     """A hold is judged anew at each request, by its own id or one that joins it (4.9); it ends when its first
     failed or vanished."""
     answer = judge_repeat(view, request, Occurrence(held.occurrence, held.effect_id), held.repeat_of, held)
-    if isinstance(answer.decision, Blocked | Wait):
-        return Step(answer.decision, bind(view, request, held))
+    match answer.decision:
+        case Wait():
+            return Step(answer.decision, bind(view, request, held))
+        case Blocked(effect=effect):
+            return Step(answer.decision, _together(bind(view, request, effect), answer.writes))
     return answer
 
 
-def _stood_too_long(known: Known, view: View, request: Claim) -> bool:
-    """Whether an identical effect is a hold that has to be ended before anything is judged against it (7.4)."""
-    if known.status is not Status.AWAITING_APPROVAL or known.at is None or view.now_ms is None:
-        return False
-    return view.now_ms - known.at >= request.terms.hold_ms
+def _together(bound: Writes | None, reopened: Writes | None) -> Writes | None:
+    """An alias, and another approval: both are of one effect, and what is bound has what was reopened."""
+    if bound is None or reopened is None:
+        return bound or reopened
+    return msgspec.structs.replace(bound, effects={**reopened.effects, **bound.effects}, events=reopened.events)
 
 
 def _counts(known: Known, view: View, request: Claim) -> bool:
@@ -109,8 +115,7 @@ def _after_success(
     first = view.effects[effect_id]
     assert first is not None
     if held is not None:
-        check_move(held.status, Move.CLAIM, held.status)
-        return Step(Blocked(held, first))
+        return still_held(view, request, held, first)
     if request.terms.on_repeat is OnRepeat.REPLAY:
         return Step(Replay(first, "repeat"), bind(view, request, first))
     return hold(view, request, own, first, kept)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final, TypeAlias
 
@@ -26,6 +26,21 @@ class OnRepeat(StrEnum):
     RUN = "run"
 
 
+class Asks(msgspec.Struct, frozen=True):
+    """Whose approval a new effect needs before it runs, and for how long they may take (7.3, 7.4)."""
+
+    approvers: tuple[str, ...]
+    timeout_ms: int
+    message: str | None = None
+
+
+class Ruled(msgspec.Struct, frozen=True):
+    """Which rule of which bundle decided; every decision event says so (7.3). No rule: the bundle's default."""
+
+    bundle: str
+    rule: str | None = None
+
+
 class Terms(msgspec.Struct, frozen=True):
     """What a new effect is claimed under: fixed in its record, but for `on_repeat` and what is measured anew at
     each read, `repeat_window_ms` and `hold_ms` (4.6, 4.9)."""
@@ -40,6 +55,8 @@ class Terms(msgspec.Struct, frozen=True):
     hold_ms: int = HOLD_MS
     unavailable_means_not_executed: bool = False
     """Of the endpoint: its 503 and 409 then release (5.1)."""
+    hold_approvers: tuple[str, ...] = ("operator",)
+    """Who may approve a hold that no rule asked for (7.4)."""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -58,6 +75,12 @@ class Claim(msgspec.Struct, frozen=True):
     token: bytes
     refusal: Denied | Refused | None = None
     repeat_of: frozenset[bytes] = frozenset()
+    submitted: bool = False
+    """Whether whoever asks runs it, and not the gateway (7.2)."""
+    asks: Asks | None = None
+    ruled: Ruled | None = None
+    limited: bool = False
+    """Whether a limit has still to be asked, should it be new (7.5)."""
 
     slot: bytes | None = None
     """The ledger's name for the id (2.1), None without one (2.7)."""
@@ -70,9 +93,17 @@ class Claim(msgspec.Struct, frozen=True):
         # Worked out once: each is asked for several times a call, and hashing them was a fifth of its cost.
         id_ = self.tool_call_id
         slot = identity.call_digest(self.company, self.conversation, id_, self.scope, self.place) if id_ else None
+        if self.by_token:
+            # The same token is the same submission, and another one the next occurrence (7.2).
+            slot = identity.submission_digest(self.company, self.conversation, self.token)
         msgspec.structs.force_setattr(self, "slot", slot)
         msgspec.structs.force_setattr(self, "digest", identity.conversation_digest(self.company, self.conversation))
         msgspec.structs.force_setattr(self, "first", self._effect_id(0))
+
+    @property
+    def by_token(self) -> bool:
+        """Submitted without an id: the token stands in for it (7.2)."""
+        return self.submitted and self.tool_call_id is None
 
     @property
     def numbered_within(self) -> str:
@@ -159,13 +190,55 @@ class Resolve(msgspec.Struct, frozen=True):
     """Of the claim that the evidence is about; None: of whichever stands."""
 
 
-End: TypeAlias = Settle | Release | Lose | Resolve
+class Renew(msgspec.Struct, frozen=True):
+    """The holder of `token` works on: its lease counts anew from here (7.2)."""
+
+    effect_id: bytes
+    token: bytes
+    lease_ms: int
+
+
+class Expire(msgspec.Struct, frozen=True):
+    """A hold may have stood for too long by now (7.4)."""
+
+    effect_id: bytes
+    hold_ms: int
+    keep_ms: int
+
+
+class Refuse(msgspec.Struct, frozen=True):
+    """A principal that may decide it says no to an approval (7.4)."""
+
+    effect_id: bytes
+    approval: bytes
+    by: str
+    hold_ms: int
+    keep_ms: int
+    said: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """`rationale` and the like, for the event log."""
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """A principal that may decide it says yes to an approval (7.4). `claim` is the held call as it would be asked
+    now: it is judged anew (4.9), and run under the claim's token."""
+
+    effect_id: bytes
+    approval: bytes
+    by: str
+    claim: Claim
+    said: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+End: TypeAlias = Settle | Release | Lose | Resolve | Renew | Expire | Refuse
 
 
 class Withdraw(msgspec.Struct, frozen=True):
     """A claim that may have landed, or may land yet, is to hold nothing (4.11)."""
 
     claim: Claim
+
+
+Request: TypeAlias = Claim | End | Grant | Withdraw
 
 
 def where_of(effect: Effect) -> Where:

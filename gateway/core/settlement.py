@@ -9,10 +9,10 @@ from gateway.core.decisions import Conflicting, Gone, Late, Need, Settled, Step
 from gateway.core.granting import lapse, lost
 from gateway.core.record import SETTLED, Effect, Mode, Move, Outcome, Status, moved
 from gateway.core.reply_body import NULL
-from gateway.core.requests import End, Lose, Release, Resolve, Settle
+from gateway.core.requests import Lose, Release, Resolve, Settle
 
 
-def end(view: View, request: End) -> Step:
+def end(view: View, request: Settle | Release | Lose | Resolve) -> Step:
     """Judge one end against one view."""
     effect = view.effects.get(request.effect_id)
     if effect is None:
@@ -55,7 +55,7 @@ def _settle(view: View, effect: Effect, request: Settle) -> Step:
     return Step(Late(effect), alarm=_forgotten(effect, request))
 
 
-def _forgotten(effect: Effect | None, request: End) -> bool:
+def _forgotten(effect: Effect | None, request: Settle | Release | Lose | Resolve) -> bool:
     """Whether a success comes whose claim the ledger no longer knows (4.14): it lost it, and the call may be, or has
     been, made once more."""
     if not isinstance(request, Settle) or request.outcome.status is not Status.SUCCEEDED:

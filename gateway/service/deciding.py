@@ -14,7 +14,7 @@ from gateway.core.conversation import Event, View, Where, Writes, assumed_empty,
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.ports import Ledger
 from gateway.core.record import SETTLED, Effect
-from gateway.core.requests import Claim, End, Withdraw, where_of
+from gateway.core.requests import Claim, End, Grant, Request, Withdraw, where_of
 from gateway.core.step import step
 
 _log = logging.getLogger("oncegate.ledger")
@@ -62,13 +62,19 @@ class Decider:
         view = narrowed(seen, where) if seen is not None else await self._ledger.read(where)
         return await self._decide(request, where, view)
 
+    async def grant(self, request: Grant, effect: Effect) -> tuple[d.Decision, View]:
+        """Decide an approval of `effect`. Raises as `claim` does, since it claims."""
+        where = request.claim.where((effect.effect_id,))
+        where = _widened(where, d.Need(slots=effect.slots))
+        return await self._decide(request, where, await self._ledger.read(where))
+
     async def withdraw(self, claim: Claim) -> View:
         """Let a claim that may have landed, or may land yet, hold nothing (4.11)."""
         where = claim.where()
         _, view = await self._decide(Withdraw(claim), where, await self._ledger.read(where))
         return view
 
-    async def _decide(self, request: Claim | End | Withdraw, where: Where, view: View) -> tuple[d.Decision, View]:
+    async def _decide(self, request: Request, where: Where, view: View) -> tuple[d.Decision, View]:
         for lost in range(_MOST_TRIES):
             judged = step(view, request)
             if isinstance(judged.decision, d.Need):
@@ -111,7 +117,7 @@ class Decider:
                 if effect is not None:
                     self._on_unknown(effect)
 
-    def _alarm(self, decision: d.Decision, request: Claim | End | Withdraw) -> None:
+    def _alarm(self, decision: d.Decision, request: Request) -> None:
         """A success came where the record says otherwise (4.4), or where it has been lost: a person has to look."""
         effect_id: bytes | None = getattr(request, "effect_id", None)
         stands = "absence"
@@ -142,7 +148,15 @@ def _widened(where: Where, need: d.Need) -> Where:
 def _as_written(decision: d.Decision, view: View) -> d.Decision:
     """The decision with its record as the ledger stamped it."""
     match decision:
-        case d.Granted(effect=effect) | d.Replay(effect=effect) | d.Blocked(effect=effect) | d.Settled(effect=effect):
+        case (
+            d.Granted(effect=effect)
+            | d.Replay(effect=effect)
+            | d.Blocked(effect=effect)
+            | d.Settled(effect=effect)
+            | d.Renewed(effect=effect)
+            | d.Approved(effect=effect)
+            | d.Reopened(effect=effect)
+        ):
             written = view.effects.get(effect.effect_id)
         case d.Late(effect=Effect() as effect):
             written = view.effects.get(effect.effect_id)

@@ -1,20 +1,23 @@
-"""What the gateway does without being asked: lapsed leases become indeterminate (4.5), replay notes are written."""
+"""What the gateway does without being asked: lapsed leases become indeterminate (4.5), holds lapse (7.4), replay notes
+are written."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.ports import Clock, Ledger
-from gateway.core.record import Effect
-from gateway.core.requests import Lose
+from gateway.core.record import Effect, Status
+from gateway.core.requests import HOLD_MS, Expire, Lose
 from gateway.service.deciding import Decider
 from gateway.service.replay_notes import ReplayNotes
 from gateway.service.waiting import Waiting
 
 _log = logging.getLogger("oncegate.sweep")
 
+RETENTION_MS: Final = 30 * 86_400_000
 PERIOD_S: Final = 2.0
 AT_ONCE: Final = 100
 PAGES: Final = 20
@@ -24,12 +27,23 @@ PAGES: Final = 20
 class Sweep:
     """Bounded work, safe to run on every replica: the compare-and-swap lets one of them win."""
 
-    def __init__(self, ledger: Ledger, decider: Decider, waiting: Waiting, notes: ReplayNotes, clock: Clock) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        decider: Decider,
+        waiting: Waiting,
+        notes: ReplayNotes,
+        clock: Clock,
+        *,
+        retention_ms: Callable[[str], int] = lambda _: RETENTION_MS,
+    ) -> None:
+        """`retention_ms`: of a company, how long what it settles is kept."""
         self._ledger = ledger
         self._decider = decider
         self._waiting = waiting
         self._notes = notes
         self._clock = clock
+        self._retention_ms = retention_ms
         self._cursor: str | None = None
 
     async def once(self) -> int:
@@ -48,7 +62,7 @@ class Sweep:
 
     async def _end(self, effect: Effect) -> bool:
         try:
-            await self._decider.end(Lose(effect.effect_id, None, "lease lapsed"), effect)
+            await self._decider.end(self._ending(effect), effect)
         except Exception as fault:
             if isinstance(fault, LedgerUnavailable):
                 # Raises where the ledger is away. Where it is not, this record leads to one that a newer gateway
@@ -60,6 +74,11 @@ class Sweep:
         finally:
             self._waiting.ended(effect.effect_id)
         return True
+
+    def _ending(self, effect: Effect) -> Expire | Lose:
+        if effect.status is Status.AWAITING_APPROVAL:
+            return Expire(effect.effect_id, HOLD_MS, self._retention_ms(effect.company))
+        return Lose(effect.effect_id, None, "lease lapsed")
 
     async def forever(self) -> None:
         """Pass after pass; an unreachable ledger is waited for."""

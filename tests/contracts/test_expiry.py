@@ -56,7 +56,7 @@ async def test_p7_6_an_expiry_is_logged_once_and_nothing_runs(bench):
         await bench.claim("call_2", turn="t-1", **OVER)
     logged = await bench.ledger.events(bench.conversation(), len(before), 99)
     assert [(e.event.type, e.event.effect_id, e.event.data) for e in logged] == [
-        ("approval.expired", held.effect_id, {}),
+        ("approval.expired", held.effect_id, {"approval": held.approval.id.hex()}),
         ("effect.denied", held.effect_id, {"code": "approval_expired"}),
     ]
 

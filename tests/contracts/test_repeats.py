@@ -134,7 +134,7 @@ async def test_k1_02_two_ids_in_one_reply_under_hold_run_once(bench):
     assert isinstance(held, d.Blocked)
     assert held.first == settled.effect
     assert (await bench.types()).count("effect.executing") == 1
-    assert (await bench.types())[-2:] == ["effect.proposed", "effect.awaiting_approval"]
+    assert (await bench.types())[-3:] == ["effect.proposed", "effect.awaiting_approval", "approval.requested"]
 
 
 async def test_k1_02_two_ids_in_one_reply_under_run_both_run(bench):

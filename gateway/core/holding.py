@@ -1,0 +1,118 @@
+"""What is held until somebody approves it: repeats (4.9), and what policy says needs approval (7.3, 7.4). Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gateway.core import identity
+from gateway.core.conversation import Event, View, Writes
+from gateway.core.decisions import Blocked, Limited, Step
+from gateway.core.granting import full, grant, grant_held, named, new, no_room, proposal, said_of, writes_new
+from gateway.core.occurrences import Occurrence
+from gateway.core.record import Because, Effect, Move, OpenApproval, Status, check_move
+from gateway.core.requests import Claim
+
+
+def begin(view: View, request: Claim, own: Occurrence) -> Step:
+    """A new call that nothing stands against: a limit is asked first, then it is held or runs, as policy says."""
+    if request.limited:
+        return Step(Limited())
+    if request.asks is not None:
+        return hold(view, request, own, None, frozenset())
+    return grant(view, request, own)
+
+
+def hold(view: View, request: Claim, own: Occurrence, first: Effect | None, kept: frozenset[bytes]) -> Step:
+    """A new call that waits for approval: it repeats `first` (4.9; what it repeats is kept in its record), or policy
+    says so. Whatever it waits for, a limit is asked when it comes, not when it is granted (7.5)."""
+    if request.limited:
+        return Step(Limited())
+    if no_room(view):
+        return Step(full())
+    check_move(Status.ABSENT, Move.CLAIM, Status.AWAITING_APPROVAL)
+    because = Because.POLICY if first is None else Because.REPEAT
+    effect = new(view, request, own, Status.AWAITING_APPROVAL, tuple(sorted(kept)))
+    effect = msgspec.structs.replace(effect, approval=_approval(request, own.effect, because))
+    events = (Event("effect.proposed", own.effect, proposal(request)), *_asked(request, effect, first))
+    return Step(Blocked(effect, first), writes_new(view, request, effect, events))
+
+
+def hold_ended(view: View, request: Claim, held: Effect) -> Step:
+    """Nothing is left that a held call would repeat: it runs, unless policy wants an approval that it has not."""
+    if request.asks is None or (held.granted and not outdated(held, request)):
+        return grant_held(view, request, held)
+    if held.approval is None or held.approval.because is not Because.POLICY or outdated(held, request):
+        return reopen(request, held, None)
+    check_move(held.status, Move.CLAIM, held.status)
+    return Step(Blocked(held, None))
+
+
+def still_held(view: View, request: Claim, held: Effect, first: Effect) -> Step:
+    """A held repeat of a success: approved, its submission runs; else it is blocked, and shown the first."""
+    if outdated(held, request):
+        return reopen(request, held, first)
+    if held.granted:
+        return grant_held(view, request, held)
+    check_move(held.status, Move.CLAIM, held.status)
+    return Step(Blocked(held, first))
+
+
+def outdated(held: Effect, request: Claim) -> bool:
+    """Whether an approval is of something else by now (7.4): the tool was registered anew, or its rule names others.
+    What no rule asked for is not outdated by who may approve holds now."""
+    if held.approval is None:
+        return False
+    others = request.asks is not None and held.approval.approvers != request.asks.approvers
+    return held.tool_version != request.terms.tool_version or others
+
+
+def reopen(request: Claim, held: Effect, first: Effect | None) -> Step:
+    """Another approval in place of one that is outdated; nobody can use that one any more."""
+    check_move(held.status, Move.CLAIM, held.status)
+    because = Because.POLICY if first is None else Because.REPEAT
+    after = msgspec.structs.replace(
+        held,
+        tool_version=request.terms.tool_version,
+        endpoint=request.terms.endpoint,
+        mode=request.terms.mode,
+        unavailable_means_not_executed=request.terms.unavailable_means_not_executed,
+        approval=_approval(request, held.effect_id, because),
+    )
+    writes = Writes(
+        effects={held.effect_id: after},
+        events=_asked(request, after, first, instead_of=held),
+        keep_ms=request.terms.retention_ms,
+    )
+    return Step(Blocked(after, first), writes)
+
+
+def _approval(request: Claim, effect_id: bytes, because: Because) -> OpenApproval:
+    asks, ruled = request.asks, request.ruled
+    of_rule = asks is not None and ruled is not None
+    return OpenApproval(
+        id=identity.approval_id(effect_id, request.token),
+        because=because,
+        approvers=request.terms.hold_approvers if asks is None else asks.approvers,
+        timeout_ms=None if asks is None else asks.timeout_ms,
+        message=None if asks is None else asks.message,
+        rule=ruled.rule if of_rule and ruled is not None else None,
+        bundle=ruled.bundle if of_rule and ruled is not None else "",
+    )
+
+
+def _asked(
+    request: Claim, effect: Effect, first: Effect | None, instead_of: Effect | None = None
+) -> tuple[Event, Event]:
+    assert effect.approval is not None
+    held: dict[str, object] = {"because": effect.approval.because.value}
+    if first is not None:
+        held["first"] = first.hex
+    if request.asks is not None:
+        held |= said_of(request.ruled)
+    asked: dict[str, object] = {**named(effect), "approvers": list(effect.approval.approvers)}
+    if instead_of is not None and instead_of.approval is not None:
+        asked["instead_of"] = instead_of.approval.id.hex()
+    return (
+        Event("effect.awaiting_approval", effect.effect_id, held),
+        Event("approval.requested", effect.effect_id, asked),
+    )
