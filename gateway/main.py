@@ -16,20 +16,23 @@ from gateway.adapters.config_files import Judges, read_merchants_folder
 from gateway.adapters.merchant_http import HttpLimits, MerchantHttp
 from gateway.adapters.policy_files import read_policy_file
 from gateway.adapters.redis_commands import SendsCommands
+from gateway.adapters.redis_counters import RedisCounters
 from gateway.adapters.redis_documents import RedisDocuments
 from gateway.adapters.redis_ledger import RedisLedger
 from gateway.adapters.schemas import Schemas
 from gateway.adapters.signing import sign_headers
 from gateway.adapters.system import Background, SystemClock, SystemRandomness
 from gateway.core.addresses import check_url
-from gateway.core.errors import ConfigError, LedgerUnavailable
+from gateway.core.errors import LedgerUnavailable
 from gateway.core.model import Principal, Role
+from gateway.core.policy import Bundle
 from gateway.core.registration import FromFile
 from gateway.ledger import claim_wait, examine_ledger, open_commands, refuse_unsafe
 from gateway.service.adopt_files import AdoptFiles
 from gateway.service.asking import Asking
+from gateway.service.claims import CallLimits
 from gateway.service.deciding import Decider
-from gateway.service.handle_call import CallLimits, HandleCall
+from gateway.service.desk import open_desk
 from gateway.service.look_up import LookUp
 from gateway.service.manage_company import ManageCompany
 from gateway.service.reading import Reading
@@ -82,7 +85,8 @@ async def open_gateway(settings: Settings, *, config: Path, environ: Mapping[str
             resolve=resolver,
         )
         stack.push_async_callback(merchant.close)
-        world = _World(settings, commands, merchant, resolver, _merchant_files(settings, config, environ))
+        files, policy = _merchant_files(settings, config, environ), read_policy_file(config / "policy.toml")
+        world = _World(settings, commands, merchant, resolver, files, policy)
         await world.adopt_files()
         gateway = world.gateway(ledger_ended)
         unasked = [asyncio.create_task(each.forever()) for each in (world.sweep, world.asking)]
@@ -109,8 +113,9 @@ class _World:
         merchant: MerchantHttp,
         resolver: SystemResolver,
         files: Sequence[FromFile],
+        policy: Bundle | None,
     ) -> None:
-        self._settings = settings
+        self._settings, self._commands = settings, commands
         self.clock, self.randomness, self.background = SystemClock(), SystemRandomness(), Background()
         self.ledger = RedisLedger(commands, nonce=self.randomness.nonce, wait=claim_wait(settings))
         self.documents, self.schemas = RedisDocuments(commands), Schemas()
@@ -119,6 +124,7 @@ class _World:
             self.clock,
             defaults=settings.company_defaults,
             files=files,
+            policy=policy,
             fixed_keys={"dev": DEV_PRINCIPAL} if settings.dev else {},
         )
         self.metrics = Metrics()
@@ -132,7 +138,14 @@ class _World:
         self.waiting = Waiting(self.clock)
         self.settled = SettledAnswers(self.clock)
         self.notes = ReplayNotes(self.ledger, self.clock, self.background.spawn)
-        self.sweep = Sweep(self.ledger, self.decider, self.waiting, self.notes, self.clock)
+        self.sweep = Sweep(
+            self.ledger,
+            self.decider,
+            self.waiting,
+            self.notes,
+            self.clock,
+            retention_ms=lambda company: int(self.registry.company(company).retention_s * 1000),
+        )
         self.sending = Sending(
             merchant,
             sign_headers,
@@ -174,21 +187,27 @@ class _World:
         await AdoptFiles(registry=self.registry, tools=self.register_tool)()
 
     def gateway(self, ledger_ended: asyncio.Event) -> Gateway:
-        margin_s = self._settings.calls.lease_margin_s
-        handle_call = HandleCall(
+        limits = CallLimits(
+            self._settings.calls.lease_margin_s,
+            self._settings.calls.wait_margin_s,
+            self._settings.effects.lease_s,
+        )
+        running = Running(
+            decider=self.decider,
+            sending=self.sending,
+            registry=self.registry,
+            waiting=self.waiting,
+            settled=self.settled,
+            clock=self.clock,
+            lease_margin_s=limits.lease_margin_s,
+            spawn=self.background.spawn,
+        )
+        desk = open_desk(
             registry=self.registry,
             ledger=self.ledger,
+            counters=RedisCounters(self._commands),
             decider=self.decider,
-            running=Running(
-                decider=self.decider,
-                sending=self.sending,
-                registry=self.registry,
-                waiting=self.waiting,
-                settled=self.settled,
-                clock=self.clock,
-                lease_margin_s=margin_s,
-                spawn=self.background.spawn,
-            ),
+            running=running,
             reading=Reading(self.sending, self.registry, self.clock, self.randomness),
             waiting=self.waiting,
             asking=self.asking,
@@ -197,11 +216,12 @@ class _World:
             schemas=self.schemas,
             clock=self.clock,
             randomness=self.randomness,
-            limits=CallLimits(margin_s, self._settings.calls.wait_margin_s),
+            limits=limits,
+            result_cap=self._settings.merchants.result_cap_bytes,
         )
         stopping = Stopping(self.clock.monotonic)
         services = Services(
-            handle_call=handle_call,
+            handle_call=desk.handle_call,
             look_up=LookUp(self.ledger),
             resolve_unknown=ResolveUnknown(
                 registry=self.registry,
@@ -210,6 +230,10 @@ class _World:
                 waiting=self.waiting,
                 result_cap=self._settings.merchants.result_cap_bytes,
             ),
+            submit_effect=desk.submit_effect,
+            report_effect=desk.report_effect,
+            decide_approval=desk.decide_approval,
+            policy_of=self.registry.policy,
             register_tool=self.register_tool,
             manage_company=ManageCompany(
                 registry=self.registry,
@@ -239,11 +263,4 @@ def _merchant_files(settings: Settings, config: Path, environ: Mapping[str, str]
         url=partial(check_url, allow_http=settings.allow_http, allow=settings.allow_networks),
         schema=Schemas().schema_problems,
     )
-    files = read_merchants_folder(config / "merchants", environ, judges)
-    policies = [filed.file for filed in files if filed.policy is not None]
-    if read_policy_file(config / "policy.toml") is not None:
-        policies.insert(0, str(config / "policy.toml"))
-    if policies:
-        # A policy that is read and not followed would be worse than none (7.3 is planned).
-        raise ConfigError([f"{file}: has a policy, which this version cannot enforce yet" for file in policies])
-    return files
+    return read_merchants_folder(config / "merchants", environ, judges)

@@ -102,6 +102,14 @@ class CallSettings(_Section):
     )
 
 
+class EffectSettings(_Section):
+    """Effects that the runtime runs itself (7.2)."""
+
+    lease_s: float = Field(
+        default=60.0, ge=5, le=3_600, description="seconds from 5 to 3600 until a runner has to renew its claim"
+    )
+
+
 class AskingSettings(_Section):
     """How merchants with a status endpoint are asked about unknown outcomes (5.4)."""
 
@@ -152,6 +160,7 @@ class Settings(_Section):
     http: HttpSettings = HttpSettings()
     merchants: MerchantSettings = MerchantSettings()
     calls: CallSettings = CallSettings()
+    effects: EffectSettings = EffectSettings()
     asking: AskingSettings = AskingSettings()
     retention: RetentionSettings = RetentionSettings()
     registration: RegistrationSettings = RegistrationSettings()

@@ -12,7 +12,7 @@ import msgpack
 from gateway.adapters import ledger_codec as codec
 from gateway.adapters.claim_wait import ClaimWait, replies
 from gateway.adapters.ledger_events import read_events
-from gateway.adapters.ledger_keys import BUCKETS, FENCE, Bucket
+from gateway.adapters.ledger_keys import BUCKETS, FENCE, Bucket, bucket_of
 from gateway.adapters.redis_commands import SendsCommands
 from gateway.adapters.redis_errors import served
 from gateway.adapters.redis_listings import Listings
@@ -124,8 +124,8 @@ class RedisLedger:
     async def pending(self, company: str, cursor: str | None, limit: int) -> Page:
         return await self._listings.pending(company, cursor, limit)
 
-    async def approval(self, bucket: int, effect: bytes) -> Effect | None:
-        return await self._listings.record(bucket, effect)
+    async def named(self, conversation: bytes, effect: bytes) -> Effect | None:
+        return await self._listings.record(bucket_of(conversation), effect)
 
     async def ready(self) -> None:
         if self._commands.one_server:

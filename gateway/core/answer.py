@@ -23,6 +23,12 @@ HELD_MESSAGE: Final = (
 )
 
 
+NEEDS_APPROVAL: Final = (
+    "Not done yet: this needs approval first. Tell the customer that it is waiting for approval, and do not try it "
+    "in another way. Once it is approved it is done without being asked for again."
+)
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The 200 of `POST /v1/calls`. `result`, and what `error` and `first` hold of one, is raw JSON text."""
 

@@ -11,6 +11,11 @@ GatewayError (code, status, retryable, outcome)
 │  ├─ AttemptSuperseded     409  attempt_superseded
 │  ├─ VersionConflict       409  version_conflict
 │  ├─ NotIndeterminate      409  not_indeterminate
+│  ├─ ClaimLost             409  claim_lost
+│  ├─ OutcomeConflict       409  outcome_conflict
+│  ├─ ApprovalDecided       409  approval_decided
+│  ├─ ApprovalOutdated      409  approval_outdated
+│  ├─ GrantRefused          409  grant_refused
 │  ├─ TooLarge              413  too_large
 │  ├─ EncodingRefused       415  encoding_refused
 │  ├─ ToolCallIdReused      422  tool_call_id_reused
@@ -94,6 +99,26 @@ class VersionConflict(CallerError):
 
 class NotIndeterminate(CallerError):
     code, status, title = "not_indeterminate", 409, "The outcome of this call is not unknown"
+
+
+class ClaimLost(CallerError):
+    code, status, title = "claim_lost", 409, "This token no longer holds the effect"
+
+
+class OutcomeConflict(CallerError):
+    code, status, title = "outcome_conflict", 409, "Another outcome is recorded"
+
+
+class ApprovalDecided(CallerError):
+    code, status, title = "approval_decided", 409, "The approval is no longer open"
+
+
+class ApprovalOutdated(CallerError):
+    code, status, title = "approval_outdated", 409, "What was to be approved has changed"
+
+
+class GrantRefused(CallerError):
+    code, status, title = "grant_refused", 409, "It may not be done now, and the approval stays open"
 
 
 class TooLarge(CallerError):

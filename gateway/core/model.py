@@ -29,6 +29,8 @@ class Company:
     on_finding: Literal["warn", "refuse"] = "warn"
     runtime_may_resolve: bool = False
     """Whether a runtime's key may say how an unknown outcome ended, naming its evidence (5.5)."""
+    customer_may_approve: bool = False
+    """Whether a held repeat may be approved by the customer, as the runtime tells it (7.4)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,12 +217,12 @@ def decide_both(platform: Bundle | None, company: Bundle | None, call: PolicyCal
     return _with(first, second.limits)
 
 
-def may_approve(approval: Approval, principal: Principal) -> bool:
+def may_approve(approvers: tuple[str, ...], principal: Principal) -> bool:
     """Whether a rule names this principal, by its role or its name (7.4). A name never stands for a role, nor a role
     for a name: a key called "operator" is not an operator's."""
     return any(
         principal.role == approver if approver in APPROVER_ROLES else principal.name == approver
-        for approver in approval.approvers
+        for approver in approvers
     )
 
 

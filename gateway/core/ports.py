@@ -85,8 +85,9 @@ class Ledger(Protocol):
         """A company's held effects, in the same way; those that fell due and are not ended yet among them."""
         ...
 
-    async def approval(self, bucket: int, effect: bytes) -> Effect | None:
-        """The record that an approval's id leads to: its bucket, and the first 16 bytes of its effect's id."""
+    async def named(self, conversation: bytes, effect: bytes) -> Effect | None:
+        """The record that an approval's name leads to: the first bytes of its conversation's digest, and of its
+        effect's id. Of another company's too: who may see it is for the caller to judge."""
         ...
 
     async def ready(self) -> None:

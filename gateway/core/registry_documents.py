@@ -111,7 +111,8 @@ def decode(name: str, content: bytes) -> Stored:
 
 def company_of(name: str, stated: Mapping[str, Any], defaults: Company) -> Company:
     """The company as it stands: what is stated, over the platform's settings."""
-    changes: dict[str, Any] = {key: value for key, value in stated.items() if value is not None}
+    # A policy is asked call by call, not a setting: the registry keeps it read.
+    changes: dict[str, Any] = {key: value for key, value in stated.items() if value is not None and key != "policy"}
     if changes.get("max_steps") == NOT_LIMITED:
         changes["max_steps"] = None
     if "call_id_scope" in changes:

@@ -9,6 +9,7 @@ import msgspec
 from gateway.core.answer import (
     DROPPED_FAULT,
     HELD_MESSAGE,
+    NEEDS_APPROVAL,
     UNKNOWN_FAULT,
     Answer,
     fault_body,
@@ -18,6 +19,7 @@ from gateway.core.answer import (
     message_of,
     raw,
 )
+from gateway.core.approval_names import approval_name
 from gateway.core.record import Effect, Fault, Outcome, Status
 
 
@@ -99,16 +101,36 @@ def of_replay(asked: Asked, effect: Effect, matched: str, now_ms: int) -> Answer
     )
 
 
-def of_hold(asked: Asked, effect: Effect, first: Effect | None) -> Answer:
-    """Blocked: a repeat of `first`, whose outcome is shown in full (4.9)."""
-    shown = message_of(first.outcome.result if first.outcome else None, fault_of(first)) if first is not None else ""
+def of_hold(asked: Asked, effect: Effect, first: Effect | None, hold_ms: int) -> Answer:
+    """Blocked: a repeat of `first`, whose outcome is shown in full (4.9), or something that policy holds (7.3)."""
     return asked.answer(
         effect_id=effect.hex,
         decision="blocked",
         status=effect.status.value,
         first=first_body(first) if first is not None else None,
-        message=HELD_MESSAGE + shown,
+        approval=approval_body(effect, hold_ms),
+        message=held_message(effect, first),
     )
+
+
+def held_message(effect: Effect, first: Effect | None) -> str:
+    """What the model is told of a held call."""
+    if first is not None:
+        return HELD_MESSAGE + message_of(first.outcome.result if first.outcome else None, fault_of(first))
+    said = effect.approval.message if effect.approval is not None else None
+    return NEEDS_APPROVAL if said is None else f"{NEEDS_APPROVAL} {said}"
+
+
+def approval_body(effect: Effect, hold_ms: int) -> dict[str, Any] | None:
+    """`{"id", "expires_at", "message", "approvers"}`; None for what was held before approvals had names."""
+    if effect.approval is None:
+        return None
+    return {
+        "id": approval_name(effect),
+        "expires_at": iso(effect.expires_at(hold_ms)),
+        "message": effect.approval.message,
+        "approvers": list(effect.approval.approvers),
+    }
 
 
 def of_denial(asked: Asked, fault: Fault, first: Effect | None) -> Answer:

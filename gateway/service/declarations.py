@@ -13,6 +13,8 @@ import msgspec
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from gateway.core.identity import MAX_ID_BYTES, Scope, check_id
+from gateway.core.policy_bundle import read_bundle
+from gateway.core.policy_reading import PolicyRefused
 from gateway.core.record import Fault, Mode
 from gateway.core.registration import MAX_NAME_BYTES, MAX_TIMEOUT_S, MIN_TIMEOUT_S, Declared
 from gateway.core.requests import OnRepeat
@@ -96,6 +98,12 @@ class CompanyBody(_Body):
     runtime_may_resolve: bool | None = Field(
         None, description="Whether a runtime key may resolve unknown outcomes, naming its evidence (5.5)"
     )
+    customer_may_approve: bool | None = Field(
+        None, description="Whether the customer may approve a held repeat, as the runtime tells it (7.4)"
+    )
+    policy: dict[str, Any] | None = Field(
+        None, description="The company's own rules (7.3): default_action and rules; numbers are exact"
+    )
 
 
 _Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES), BeforeValidator(check_id)]
@@ -159,7 +167,17 @@ def read_tool(body: object) -> Declared:
 
 def read_company(body: object) -> dict[str, Any]:
     """What is stated, as JSON-ready values. Raises NotAcceptable."""
-    return _read(CompanyBody, body).model_dump(mode="json", exclude_none=True)
+    stated = _read(CompanyBody, body).model_dump(mode="json", exclude_none=True)
+    if "policy" in stated and isinstance(body, dict):
+        try:
+            read_bundle(body["policy"])
+        except PolicyRefused as refused:
+            raise NotAcceptable(
+                [{"field": _pointer(("policy", *each.at)), "problem": each.problem} for each in refused.problems]
+            ) from None
+        # As text, since an amount of money must not become a binary fraction on its way.
+        stated["policy"] = dumps(body["policy"])
+    return stated
 
 
 def read_resolution(body: object) -> Resolution:
@@ -188,6 +206,10 @@ def read_resolution(body: object) -> Resolution:
         fault=error if failed else None,
         evidence=read.evidence,
     )
+
+
+def _pointer(path: Iterable[str | int]) -> str:
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
 def unknown_field(name: str, known: Iterable[str]) -> str:

@@ -18,9 +18,12 @@ from typing import Final
 from gateway.core import registry_documents as documents
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.model import Company, Principal, SigningSecret, Tool
+from gateway.core.policy import Bundle
+from gateway.core.policy_bundle import read_bundle
 from gateway.core.ports import Clock, Documents
 from gateway.core.registration import FromFile, StoredTool
 from gateway.core.registry_documents import StoredCompany, StoredKey, StoredSecrets, UnknownDocument
+from gateway.core.strict_json import parse
 from heuristics import nearest
 
 _log = logging.getLogger(__name__)
@@ -39,6 +42,7 @@ class Snapshot:
     tools: dict[str, dict[str, Tool]] = field(default_factory=dict)
     secrets: dict[str, list[SigningSecret]] = field(default_factory=dict)
     principals: dict[bytes, Principal] = field(default_factory=dict)
+    policies: dict[str, Bundle] = field(default_factory=dict)
 
 
 _EMPTY: Final = Snapshot(-1, {}, {})
@@ -49,7 +53,8 @@ class Registry:
 
     `defaults` holds the platform's settings for a company that states none; `files` are companies defined in
     configuration files, whose settings and secrets are laid over what is stored; `fixed_keys` are keys that
-    configuration gives (`dev`). `patience_s` bounds how long a call waits for a refresh when a snapshot exists.
+    configuration gives (`dev`); `policy` is the platform's own. `patience_s` bounds how long a call waits for a
+    refresh when a snapshot exists.
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class Registry:
         defaults: Company | None = None,
         files: Sequence[FromFile] = (),
         fixed_keys: Mapping[str, Principal] = MappingProxyType({}),
+        policy: Bundle | None = None,
         max_age_s: float = 1.0,
         patience_s: float = 0.25,
     ) -> None:
@@ -68,9 +74,11 @@ class Registry:
         self._defaults = defaults or Company("")
         self._files = {each.company: each for each in files}
         self._fixed = {_digest(key): principal for key, principal in fixed_keys.items()}
+        self.platform_policy = policy
         self._max_age_s = max_age_s
         self._patience_s = patience_s
         self._snapshot = _EMPTY
+        self._texts: dict[str, str] = {}
         self._looked_at = 0.0
         self._looking: asyncio.Task[None] | None = None
         self._one_look = asyncio.Lock()
@@ -107,6 +115,11 @@ class Registry:
     def tools(self, company: str) -> list[Tool]:
         """Sorted by name."""
         return sorted(self._snapshot.tools.get(company, {}).values(), key=lambda tool: tool.name)
+
+    def policy(self, company: str) -> Bundle | None:
+        """The company's own bundle, None if it has none (7.3)."""
+        found = self._files.get(company)
+        return self._snapshot.policies.get(company) if found is None else found.policy
 
     def secrets(self, company: str) -> list[SigningSecret]:
         """Newest first; during a rotation all of them sign."""
@@ -196,12 +209,22 @@ class Registry:
                     into.companies[stored.company] = self._company(stored.company, {})
         elif isinstance(stored, StoredCompany):
             into.companies[stored.name] = self._company(stored.name, stored.stated)
+            policy = stored.stated.get("policy")
+            if isinstance(policy, str):
+                into.policies[stored.name] = self._bundle(stored.name, policy)
         elif isinstance(stored, StoredSecrets):
             into.secrets[stored.company] = [SigningSecret(each.id, each.value) for each in stored.secrets]
         else:
             into.principals[stored.digest] = Principal(
                 stored.principal, stored.role, frozenset(stored.companies), stored.id
             )
+
+    def _bundle(self, name: str, text: str) -> Bundle:
+        """Read once for as long as it stays: a snapshot is made anew whenever anything changes."""
+        known = self._snapshot.policies.get(name)
+        read = read_bundle(parse(text), name) if known is None or self._texts.get(name) != text else known
+        self._texts[name] = text
+        return read
 
     def _company(self, name: str, stated: Mapping[str, object]) -> Company:
         found = self._files.get(name)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from typing import Any
 
 from gateway.core import decisions as d
 from gateway.core.answer import iso
-from gateway.core.conversation import Where
 from gateway.core.errors import Malformed, NotFound, NotIndeterminate
-from gateway.core.identity import conversation_digest
 from gateway.core.model import Principal, Role
 from gateway.core.ports import Ledger
 from gateway.core.record import Effect, Outcome, Status
@@ -17,13 +15,12 @@ from gateway.core.requests import Resolve
 from gateway.core.rights import Right, allowed, may
 from gateway.service.deciding import Decider
 from gateway.service.declarations import Resolution
+from gateway.service.find_effect import find_effect, nothing_recorded
 from gateway.service.look_up import record_body
 from gateway.service.registry import Registry
 from gateway.service.waiting import Waiting
 
 _log = logging.getLogger("oncegate.calls")
-
-_ID_BYTES: Final = 32
 
 
 class ResolveUnknown:
@@ -45,7 +42,7 @@ class ResolveUnknown:
         """
         await self._registry.refresh()
         self._may(principal, said)
-        effect = await self._find(effect_id, said)
+        effect = await find_effect(self._ledger, said.company, said.conversation, effect_id)
         retention_ms = int(self._registry.company(said.company).retention_s * 1000)
         request = Resolve(
             effect.effect_id,
@@ -76,21 +73,6 @@ class ResolveUnknown:
                 details={"fields": [{"field": "/evidence", "problem": "is required of a runtime key"}]},
             )
 
-    async def _find(self, effect_id: str, said: Resolution) -> Effect:
-        try:
-            wanted = bytes.fromhex(effect_id) if effect_id == effect_id.strip().lower() else b""
-        except ValueError:
-            wanted = b""
-        if len(wanted) == _ID_BYTES and len(effect_id) == 2 * _ID_BYTES:
-            digest = conversation_digest(said.company, said.conversation)
-            view = await self._ledger.read(Where(digest, b"", effects=(wanted,)))
-            found = view.effects.get(wanted)
-            # A record's key holds half of its id, and conversations share buckets: it may be another's (9.1).
-            whose = (found.company, found.conversation, found.effect_id) if found is not None else None
-            if found is not None and whose == (said.company, said.conversation, wanted):
-                return found
-        raise NotFound("No such effect is recorded in this conversation.")
-
     def _outcome(self, said: Resolution) -> Outcome | None:
         if said.outcome == "absent":
             return None
@@ -103,7 +85,7 @@ class ResolveUnknown:
 
 def _refused(stands: Effect | None) -> NotFound | NotIndeterminate:
     if stands is None:
-        return NotFound("No such effect is recorded in this conversation.")
+        return nothing_recorded()
     if stands.status is Status.EXECUTING:
         message = "It is still executing. Should its outcome stay unknown, it can be resolved then."
     else:

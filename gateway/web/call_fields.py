@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ CALL_DEPTH: Final = MAX_DEPTH + 1
 """Nesting of a call's body, so that `arguments` itself may use all of its own (2.9)."""
 BATCH_DEPTH: Final = CALL_DEPTH + 2
 
-_ABSENT: Final = object()
+ABSENT: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +30,18 @@ class Field:
     required: bool = False
 
 
-def _optional_id(sent: Json) -> str | None:
+def optional_id(sent: Json) -> str | None:
     return None if sent is None else check_id(sent)
 
 
-def _call_id(sent: Json) -> str | None:
+def call_id(sent: Json) -> str | None:
     """Absent, null and blank are one (2.7)."""
     if sent is None or (type(sent) is str and not sent.strip()):
         return None
     return check_id(sent)
 
 
-def _count(sent: Json) -> int | None:
+def count(sent: Json) -> int | None:
     # A bool is an int to Python, and 1.0 would be one step under another text.
     if sent is None or (type(sent) is int and 1 <= sent <= MOST_COUNTED):
         return sent
@@ -54,20 +54,20 @@ def _arguments(sent: Json) -> Json:
     raise ValueError("must be an object or a JSON text holding one")
 
 
-_SCOPES: Final = {scope.value: scope for scope in Scope}
+SCOPES: Final = {scope.value: scope for scope in Scope}
 
 
-def _scope(sent: Json) -> Scope | None:
+def scope_of(sent: Json) -> Scope | None:
     if sent is None:
         return None
-    if type(sent) is str and sent in _SCOPES:
-        return _SCOPES[sent]
-    raise ValueError(f"must be one of {', '.join(_SCOPES)}")
+    if type(sent) is str and sent in SCOPES:
+        return SCOPES[sent]
+    raise ValueError(f"must be one of {', '.join(SCOPES)}")
 
 
 ID_SCHEMA: Final = {"type": "string", "minLength": 1, "maxLength": MAX_ID_BYTES, "description": "1 to 1,024 bytes"}
-_OPTIONAL_ID: Final = {**ID_SCHEMA, "type": ["string", "null"]}
-_COUNT: Final = {"type": ["integer", "null"], "minimum": 1, "maximum": MOST_COUNTED}
+OPTIONAL_ID_SCHEMA: Final = {**ID_SCHEMA, "type": ["string", "null"]}
+COUNT_SCHEMA: Final = {"type": ["integer", "null"], "minimum": 1, "maximum": MOST_COUNTED}
 
 FIELDS: Final = (
     Field("company", check_id, ID_SCHEMA, required=True),
@@ -81,19 +81,18 @@ FIELDS: Final = (
     ),
     Field(
         "tool_call_id",
-        _call_id,
+        call_id,
         {
             "type": ["string", "null"],
             "maxLength": MAX_ID_BYTES,
             "description": "up to 1,024 bytes; absent, null and blank are one",
         },
     ),
-    Field("turn", _optional_id, _OPTIONAL_ID),
-    Field("step", _count, _COUNT),
-    Field("attempt", _count, _COUNT),
-    Field("call_id_scope", _scope, {"enum": [*_SCOPES, None]}),
+    Field("turn", optional_id, OPTIONAL_ID_SCHEMA),
+    Field("step", count, COUNT_SCHEMA),
+    Field("attempt", count, COUNT_SCHEMA),
+    Field("call_id_scope", scope_of, {"enum": [*SCOPES, None]}),
 )
-_NAMES: Final = frozenset(field.name for field in FIELDS)
 
 CALL_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -108,14 +107,25 @@ CALL_SCHEMA: Final[Mapping[str, Any]] = {
 
 def read_call(document: Json) -> CallRequest:
     """The call in a parsed document. Raises Malformed with every field's problem at once (2.3, 2.7, 2.8)."""
+    return CallRequest(**read_fields(document, FIELDS, _check_place))
+
+
+def read_fields(
+    document: Json,
+    fields: Sequence[Field],
+    check: Callable[[Mapping[str, Json], Mapping[str, Any], FieldProblems], None],
+) -> dict[str, Any]:
+    """The values of a body's fields; what is left out has none. `check` adds what no field can say by itself.
+
+    Raises Malformed with every field's problem at once."""
     problems = FieldProblems()
     if type(document) is not dict:
         problems.add("", "must be an object")
         raise problems.malformed()
     values: dict[str, Any] = {}
-    for field in FIELDS:
-        sent = document.get(field.name, _ABSENT)
-        if sent is _ABSENT:
+    for field in fields:
+        sent = document.get(field.name, ABSENT)
+        if sent is ABSENT:
             if field.required:
                 problems.add_at(field.name, "is missing")
             continue
@@ -123,12 +133,12 @@ def read_call(document: Json) -> CallRequest:
             values[field.name] = field.read(sent)
         except ValueError as wrong:
             problems.add_at(field.name, str(wrong))
-    if not document.keys() <= _NAMES:
-        problems.add_unknown(document.keys() - _NAMES)
-    _check_place(document, values, problems)
+    if len(values) < len(document):
+        problems.add_unknown(document.keys() - {field.name for field in fields})
+    check(document, values, problems)
     if problems:
         raise problems.malformed()
-    return CallRequest(**values)
+    return values
 
 
 def read_calls(document: Json, most: int) -> list[Json]:
@@ -137,8 +147,8 @@ def read_calls(document: Json, most: int) -> list[Json]:
     if type(document) is not dict:
         problems.add("", "must be an object")
         raise problems.malformed()
-    calls = document.get("calls", _ABSENT)
-    if calls is _ABSENT:
+    calls = document.get("calls", ABSENT)
+    if calls is ABSENT:
         problems.add_at("calls", "is missing")
     elif type(calls) is not list:
         problems.add_at("calls", "must be an array of calls")

@@ -56,15 +56,16 @@ class Calls:
             answer = begun
             self._metrics.answered(answer, self._clock.monotonic() - began)
         else:
-            answer = await self._detached(self._answer(begun, asked.trace))
+            answer = await self.detached(self._answer(begun, asked.trace))
         return Reply(200, answer_bytes(answer), JSON, REPLAYED if answer.replay is not None else ())
 
     async def batch(self, asked: Asked) -> Reply:
         """All calls side by side, a bounded number at once; an entry each, a problem where one failed."""
-        entries = await self._detached(self._entries(asked.caller, asked.body, asked.trace))
+        entries = await self.detached(self._entries(asked.caller, asked.body, asked.trace))
         return Reply(200, b'{"answers":[' + b",".join(entries) + b"]}")
 
-    async def _detached(self, work: Coroutine[Any, Any, T]) -> T:
+    async def detached(self, work: Coroutine[Any, Any, T]) -> T:
+        """Its result; the work runs to its end whatever becomes of whoever waits for it (5.3)."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
         task = loop.create_task(work)

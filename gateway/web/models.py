@@ -67,6 +67,13 @@ class EventsQuery(Sent):
     limit: Annotated[Whole, Field(ge=1, le=MAX_ROWS)] = 100
 
 
+class ApprovalsQuery(Sent):
+    company: Id
+    status: Literal["pending"] = "pending"
+    cursor: Annotated[str, Field(pattern=r"^[0-9]{1,9}:[0-9a-f]{0,32}$")] | None = None
+    limit: Annotated[Whole, Field(ge=1, le=MAX_ROWS)] = 100
+
+
 class ToolsQuery(Sent):
     format: ToolFormat = Field(ToolFormat.ONCEGATE, strict=False)
 
@@ -131,6 +138,9 @@ class CompanyShown(Shown):
     retention_s: float
     on_finding: Literal["warn", "refuse"]
     runtime_may_resolve: bool
+    customer_may_approve: bool
+    policy: dict[str, Any] | None
+    policy_version: str | None
 
 
 class SecretShown(Shown):
@@ -168,6 +178,43 @@ class RecordList(Shown):
 
     calls: list[RecordShown]
     cursor: str | None = None
+
+
+class EffectShown(Shown):
+    """What a submission came to, or how an effect stands."""
+
+    effect_id: str | None
+    status: str | None
+
+
+class ApprovalShown(Shown):
+    """One approval, with the call it is about."""
+
+    id: str
+    status: str
+    approvers: list[str]
+    expires_at: str | None
+    company: str
+    conversation: str
+    effect_id: str
+    tool: str
+
+
+class ApprovalList(Shown):
+    """`cursor`: where the listing goes on; null at its end, and only there."""
+
+    approvals: list[ApprovalShown]
+    cursor: str | None = None
+
+
+class VerdictGiven(Shown):
+    """What was decided, by whom, and how the effect stands."""
+
+    id: str
+    decision: Literal["granted", "denied"]
+    effect_id: str
+    by: str
+    status: str | None
 
 
 class EventShown(Shown):

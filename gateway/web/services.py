@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gateway.core.answer import Answer
 from gateway.core.findings import Finding
 from gateway.core.model import Company, Principal, SigningSecret, Tool
+from gateway.core.policy import Bundle
 from gateway.core.ports import Clock, Randomness
 from gateway.service.call_request import CallRequest
+from gateway.service.decide_approval import Verdict
 from gateway.service.declarations import Resolution
+from gateway.service.report_effect import Report
 from gateway.service.sending import Trace
+from gateway.service.submit_effect import Submission
 from gateway.web.metrics import Metrics
 from gateway.web.stopping import Stopping
 
@@ -45,6 +49,26 @@ class LooksUp(Protocol):
 
 class ResolvesUnknown(Protocol):
     async def __call__(self, principal: Principal, effect_id: str, said: Resolution, /) -> dict[str, Any]: ...
+
+
+class SubmitsEffects(Protocol):
+    async def __call__(self, principal: Principal, asked: Submission, /) -> dict[str, Any]: ...
+
+
+class ReportsEffects(Protocol):
+    async def complete(self, principal: Principal, effect_id: str, said: Report, /) -> dict[str, Any]: ...
+    async def fail(self, principal: Principal, effect_id: str, said: Report, /) -> dict[str, Any]: ...
+    async def renew(self, principal: Principal, effect_id: str, said: Report, /) -> dict[str, Any]: ...
+    async def release(self, principal: Principal, effect_id: str, said: Report, /) -> dict[str, Any]: ...
+
+
+class DecidesApprovals(Protocol):
+    async def grant(self, principal: Principal, name: str, said: Verdict, trace: Trace, /) -> dict[str, Any]: ...
+    async def deny(self, principal: Principal, name: str, said: Verdict, /) -> dict[str, Any]: ...
+    async def get(self, principal: Principal, name: str, /) -> dict[str, Any]: ...
+    async def pending(
+        self, principal: Principal, company: str, cursor: str | None, limit: int, /
+    ) -> tuple[list[dict[str, Any]], str | None]: ...
 
 
 class RegistersTools(Protocol):
@@ -98,6 +122,9 @@ class Services:
     handle_call: HandlesCalls
     look_up: LooksUp
     resolve_unknown: ResolvesUnknown
+    submit_effect: SubmitsEffects
+    report_effect: ReportsEffects
+    decide_approval: DecidesApprovals
     register_tool: RegistersTools
     manage_company: ManagesCompanies
     registry: KnowsKeys
@@ -106,4 +133,6 @@ class Services:
     stopping: Stopping
     clock: Clock
     randomness: Randomness
+    policy_of: Callable[[str], Bundle | None] = lambda _: None
+    """A company's own policy."""
     limits: Limits = field(default_factory=Limits)

@@ -140,7 +140,7 @@ def test_p7_4_a_name_is_no_role_and_a_role_is_no_name(
     approvers: tuple[str, ...], name: str, role: Role, may: bool
 ) -> None:
     """7.4: only a principal that the rule names may decide; a key that calls itself operator is none."""
-    assert may_approve(Approval(approvers, 60), Principal(name, role, frozenset({"*"}), "k")) is may
+    assert may_approve(approvers, Principal(name, role, frozenset({"*"}), "k")) is may
 
 
 ALLOW, ASK, DENY = (rule("r", 1, each, target="*") for each in ("allow", "require_approval", "deny"))

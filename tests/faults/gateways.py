@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.core.errors import GatewayError
 from gateway.core.model import Principal, Role
+from gateway.core.ports import Counter, Taken
 from gateway.service.asking import Asking, Pace
 from gateway.service.call_request import CallRequest
+from gateway.service.claims import CallLimits
 from gateway.service.deciding import Decider
-from gateway.service.handle_call import CallLimits, HandleCall
+from gateway.service.desk import open_desk
 from gateway.service.reading import Reading
 from gateway.service.replay_notes import ReplayNotes
 from gateway.service.resolve_unknown import ResolveUnknown
@@ -30,6 +32,17 @@ from tests.faults.shop import LEASE_MARGIN_S, WAIT_MARGIN_S, AnyArguments, sign
 
 if TYPE_CHECKING:
     from tests.faults.run import World
+
+
+class NoLimits:
+    """No rule has a rate limit, so nothing is ever counted."""
+
+    async def take(self, counter: Counter) -> Taken:
+        raise AssertionError("nothing is limited")
+
+    async def give_back(self, counter: Counter, taken: Taken) -> None:
+        raise AssertionError("nothing is limited")
+
 
 _RUNTIME = Principal("assistant", Role.RUNTIME, frozenset({COMPANY}), "k1")
 _TRACE = Trace("req-1")
@@ -86,9 +99,10 @@ class Process:
             spawn=self.spawn,
         )
         notes = ReplayNotes(ledger, self.clock, self.spawn)
-        self._handle = HandleCall(
+        desk = open_desk(
             registry=registry,
             ledger=ledger,
+            counters=NoLimits(),
             decider=self.decider,
             running=running,
             reading=Reading(sending, registry, self.clock, world.tokens),
@@ -100,7 +114,9 @@ class Process:
             clock=self.clock,
             randomness=world.tokens,
             limits=CallLimits(LEASE_MARGIN_S, WAIT_MARGIN_S),
+            result_cap=RESULT_CAP,
         )
+        self._handle = desk.handle_call
         self.sweep = Sweep(ledger, self.decider, waiting, notes, self.clock)
         self.resolve = ResolveUnknown(
             registry=registry, ledger=ledger, decider=self.decider, waiting=waiting, result_cap=RESULT_CAP

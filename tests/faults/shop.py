@@ -71,6 +71,11 @@ class Shelf:
             tool, version=1 + self.moved, endpoint=shop, status_endpoint=shop + STATUS if self._status else None
         )
 
+    platform_policy = None
+
+    def policy(self, company: str) -> None:
+        return None
+
     def secrets(self, company: str) -> list[SigningSecret]:
         return _SECRETS
 

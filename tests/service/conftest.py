@@ -14,16 +14,20 @@ import pytest
 
 from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
+from gateway.adapters.redis_counters import RedisCounters
 from gateway.adapters.redis_ledger import RedisLedger
 from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.core.answer import Answer
 from gateway.core.model import Company, Principal, Role, SigningSecret, Tool
 from gateway.core.outcome import Reason, Seen, SeenKind
+from gateway.core.policy import Bundle
 from gateway.core.ports import MerchantRequest
 from gateway.service.asking import Asking, Pace
 from gateway.service.call_request import CallRequest
+from gateway.service.claims import CallLimits
 from gateway.service.deciding import Decider
-from gateway.service.handle_call import CallLimits, HandleCall
+from gateway.service.desk import Desk, open_desk
+from gateway.service.handle_call import HandleCall
 from gateway.service.look_up import LookUp
 from gateway.service.reading import Reading
 from gateway.service.replay_notes import ReplayNotes
@@ -117,6 +121,8 @@ class Shelf:
     shelf: dict[tuple[str, str], Tool] = field(default_factory=dict)
     without_secret: set[str] = field(default_factory=set)
     """Companies whose last signing secret is retired."""
+    platform_policy: Bundle | None = None
+    policies: dict[str, Bundle] = field(default_factory=dict)
 
     async def refresh(self) -> None:
         return None
@@ -126,6 +132,9 @@ class Shelf:
 
     def tool(self, company: str, name: str) -> Tool | None:
         return self.shelf.get((company, name))
+
+    def policy(self, company: str) -> Bundle | None:
+        return self.policies.get(company)
 
     def secrets(self, company: str) -> list[SigningSecret]:
         if company in self.without_secret:
@@ -168,6 +177,7 @@ class World:
     resolve: ResolveUnknown
     conflicts: list[str]
     """What late successes contradicted, as the metric counts them."""
+    desk: Desk
 
     async def call(self, **fields: Any) -> Answer:
         request = {
@@ -237,9 +247,10 @@ def build(
     )
     reading = Reading(sending, shelf, clock, tokens)  # type: ignore[arg-type]
     notes = ReplayNotes(ledger, clock, spawn)
-    handle = HandleCall(
+    desk = open_desk(
         registry=shelf,  # type: ignore[arg-type]
         ledger=ledger,
+        counters=RedisCounters(commands),
         decider=decider,
         running=running,
         reading=reading,
@@ -251,6 +262,7 @@ def build(
         clock=clock,
         randomness=tokens,
         limits=CallLimits(),
+        result_cap=1_048_576,
     )
     sweep = Sweep(ledger, decider, waiting, notes, clock)
     resolve = ResolveUnknown(registry=shelf, ledger=ledger, decider=decider, waiting=waiting, result_cap=1_048_576)  # type: ignore[arg-type]
@@ -261,7 +273,7 @@ def build(
         merchant,
         clock,
         background,
-        handle,
+        desk.handle_call,
         LookUp(ledger),
         sweep,
         decider,
@@ -269,6 +281,7 @@ def build(
         said,
         resolve,
         conflicts,
+        desk,
     )
 
 

@@ -11,6 +11,11 @@ from typing import Any
 
 import pytest
 
+from gateway.adapters.redis_clients import open_client
+from gateway.adapters.redis_commands import Commands
+from gateway.adapters.redis_counters import RedisCounters
+from gateway.adapters.redis_ledger import RedisLedger
+from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.core import errors, identity
 from gateway.core.addresses import AddressRefused
 from gateway.core.answer import Answer, iso, message_of, raw
@@ -19,11 +24,18 @@ from gateway.core.model import Principal, Role
 from gateway.core.rights import Right, may
 from gateway.core.strict_json import JsonRefused
 from gateway.service.call_request import CallRequest
+from gateway.service.claims import CallLimits
+from gateway.service.deciding import Decider
 from gateway.service.declarations import Resolution
+from gateway.service.desk import Desk, open_desk
 from gateway.service.manage_company import ManageCompany
 from gateway.service.register_tool import RegisterTool
 from gateway.service.registry import Registry
-from gateway.service.sending import Trace
+from gateway.service.replay_notes import ReplayNotes
+from gateway.service.running import Running
+from gateway.service.sending import Sending, Trace
+from gateway.service.settled_answers import SettledAnswers
+from gateway.service.waiting import Waiting
 from gateway.web.app import Application, create_app
 from gateway.web.metrics import Metrics
 from gateway.web.services import Limits, Services
@@ -343,6 +355,40 @@ def _bytes(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode("latin-1")
 
 
+def _desk(registry: Registry, clock: SetClock, tokens: Any) -> Desk:
+    """The real use cases behind effects and approvals, over a ledger in memory; nothing is sent from here."""
+    commands = Commands(open_client(parse_ledger_url("memory")))
+    ledger, waiting = RedisLedger(commands), Waiting(clock)
+    decider, settled, nothing = Decider(ledger), SettledAnswers(clock), lambda *_: None
+    running = Running(
+        decider=decider,
+        sending=Sending(None, None, clock, result_cap=1_048_576),  # type: ignore[arg-type]
+        registry=registry,
+        waiting=waiting,
+        settled=settled,
+        clock=clock,
+        lease_margin_s=5.0,
+        spawn=nothing,
+    )
+    return open_desk(
+        registry=registry,
+        ledger=ledger,
+        counters=RedisCounters(commands),
+        decider=decider,
+        running=running,
+        reading=None,  # type: ignore[arg-type]
+        waiting=waiting,
+        asking=None,  # type: ignore[arg-type]
+        notes=ReplayNotes(ledger, clock, nothing),
+        settled=settled,
+        schemas=_AnySchema(),
+        clock=clock,
+        randomness=tokens,
+        limits=CallLimits(),
+        result_cap=1_048_576,
+    )
+
+
 class Gateway:
     """The application and everything under it, driven over ASGI."""
 
@@ -368,10 +414,15 @@ class Gateway:
         companies = ManageCompany(
             registry=self.registry, stored=self.documents, tools=tools, clock=self.clock, randomness=tokens
         )
+        desk = _desk(self.registry, self.clock, tokens)
         self.services = Services(
             handle_call=self.calls,
             look_up=self.calls,
             resolve_unknown=self.calls.resolve,
+            submit_effect=desk.submit_effect,
+            report_effect=desk.report_effect,
+            decide_approval=desk.decide_approval,
+            policy_of=self.registry.policy,
             register_tool=tools,
             manage_company=companies,
             registry=self.registry,
