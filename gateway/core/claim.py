@@ -43,7 +43,7 @@ def _judge(view: View, request: Claim) -> Step:
     under_id: tuple[bytes, ...] = ()
     match found:
         case identity.Same(Binding() as bound):
-            return _known(view, request, bound.effect, "tool_call_id")
+            return _known(view, request, bound.effect, "claim_token" if request.by_token else "tool_call_id")
         case identity.Reused(Binding() as bound):
             return _reused(view, request, bound.effect)
         case identity.Repeats(bounds_again):

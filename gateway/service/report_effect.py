@@ -86,6 +86,8 @@ class ReportEffect:
 
     async def _settle(self, principal: Principal, effect_id: str, said: Report, outcome: Outcome) -> dict[str, Any]:
         effect = await self._find(principal, effect_id, said)
+        if token_of(said.claim_token) not in effect.tokens:
+            raise _lost(d.Late(effect))  # a stranger's word is no late success, and raises no alarm (4.4)
         request = Settle(effect.effect_id, token_of(said.claim_token), outcome, self._keep_ms(said.company))
         decision = await self._end(request, effect)
         match decision:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gateway.core.identity import Kind, check_id, read_arguments
+from gateway.core.identity import MAX_ID_BYTES, Kind, check_id, read_arguments
 from gateway.core.record import Fault, Mode
 from gateway.core.strict_json import Json, JsonRefused, dumps
 from gateway.service.report_effect import Report
@@ -15,7 +15,6 @@ from gateway.web.call_fields import (
     COUNT_SCHEMA,
     ID_SCHEMA,
     MOST_COUNTED,
-    OPTIONAL_ID_SCHEMA,
     SCOPES,
     Field,
     call_id,
@@ -83,7 +82,11 @@ FIELDS: Final = (
     Field("args", _args, {"type": ["object", "string"], "description": "what makes it this effect"}, required=True),
     Field("claim_token", check_id, {**ID_SCHEMA, "description": "made by the caller; nobody else may know it"}, True),
     Field("idempotency", _mode, {"enum": [*_MODES, None]}),
-    Field("tool_call_id", call_id, OPTIONAL_ID_SCHEMA),
+    Field(
+        "tool_call_id",
+        call_id,
+        {"type": ["string", "null"], "maxLength": MAX_ID_BYTES, "description": "absent, null and blank are one"},
+    ),
     Field("step", count, COUNT_SCHEMA),
     Field("call_id_scope", scope_of, {"enum": [*SCOPES, None]}),
 )

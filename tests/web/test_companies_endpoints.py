@@ -22,6 +22,9 @@ async def test_a_company_that_was_never_set_has_the_platforms_settings(gateway: 
         "retention_s": 2_592_000.0,
         "on_finding": "warn",
         "runtime_may_resolve": False,
+        "customer_may_approve": False,
+        "policy": None,
+        "policy_version": None,
     }
 
 
@@ -47,7 +50,8 @@ async def test_what_a_company_sets_is_answered_and_read_back(gateway: Any) -> No
         ({"max_steps": True}, ["/max_steps"]),
         ({"max_steps": 2.5}, ["/max_steps"]),
         ({"call_id_scope": "all", "overrides": {"x": 1}}, ["/call_id_scope", "/overrides/x"]),
-        ({"policy": {}}, ["/policy"]),
+        ({"policy": {}}, ["/policy/default_action"]),
+        ({"policy": {"default_action": "no", "rule": []}}, ["/policy/default_action", "/policy/rule"]),
         ({"repeat_window_s": -1}, ["/repeat_window_s"]),
         ([], [""]),
         ("x", [""]),
