@@ -38,6 +38,7 @@ class Role(Enum):
     # What a word says where no verb does; in maps of their own, since 'report' is a verb in front, a noun at the end.
     READ_NOUN = "read_noun"
     DOCUMENT = "document"
+    CONTENT = "content"
     AMOUNT = "amount"
     READ_MARK = "read_mark"
     READ_LEAD = "read_lead"
@@ -45,7 +46,7 @@ class Role(Enum):
     NOISE = "noise"
 
 
-_TAILS = (Role.READ_NOUN, Role.DOCUMENT, Role.AMOUNT, Role.READ_MARK)
+_TAILS = (Role.READ_NOUN, Role.DOCUMENT, Role.CONTENT, Role.AMOUNT, Role.READ_MARK)
 _HEADS = (Role.READ_LEAD, Role.READ_ALONE)
 _PLATFORM_ROLES = (Role.MUTATING, Role.MUTATING_OR_NOUN, Role.FRONT)
 _SPECIAL = ("phrase", "exception", "verb_of")

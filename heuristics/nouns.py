@@ -85,7 +85,8 @@ def front_as_noun(
         mark = lexicon.tails.get(words[place])
         if mark is not None and mark.role is Role.READ_MARK:
             return Judgement(False, None, f"'{words[place]}' {mark.why}")
-    if tail is not None and (near or (loose and tail.role is not Role.AMOUNT)):
+    lowers = tail is not None and tail.role is not Role.CONTENT and (near or (loose and tail.role is not Role.AMOUNT))
+    if tail is not None and lowers:  # 'import_messages' imports
         return Judgement(False, None, f"'{words[last]}' {tail.why}")
     return None
 

@@ -85,6 +85,17 @@ def test_k5_09_reads_in_five_languages_are_reads(name: str) -> None:
         ("invite_members", True),
         ("exchange_currencies", True),
         ("invoices.refunds", True),
+        ("import_messages", True),
+        ("import_customer_statements", True),
+        ("store_metadata", True),
+        ("share_results", True),
+        ("collect_earnings", True),
+        ("chat_messages", True),
+        ("import_status", False),
+        ("backup_history", False),
+        ("cluster_logs", False),
+        ("no_show", True),
+        ("list_no_shows", False),
     ],
 )
 def test_p3_2_acts_and_reads_that_look_alike(name: str, expected: bool) -> None:
