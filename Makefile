@@ -51,9 +51,9 @@ replay: setup ## Replay recorded calls: make replay DATA=calls.jsonl
 chaos: setup ## Kill, stop and cut off real processes, and look what is true after: make chaos ARGS="--seed 7 --seconds 30"
 	@$(BIN)/python -m benchmarks.chaos $(ARGS)
 
-accuracy: setup ## How often names are judged rightly: make accuracy DATA=names.csv
+accuracy: setup ## How often names are judged rightly: make accuracy DATA=names.csv (ARGS=--json, ARGS="--heuristic platform")
 	@test -n "$(DATA)" || { echo "which names? make accuracy DATA=names.csv (columns: name, effect, repo)" >&2; exit 2; }
-	@$(BIN)/python tests/heuristics/accuracy.py "$(DATA)"
+	@$(BIN)/python tests/heuristics/accuracy.py "$(DATA)" $(ARGS)
 
 lock: setup ## Write tests/requirements.lock anew (ARGS=--upgrade for the newest versions)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install -qq --disable-pip-version-check uv

@@ -6,7 +6,8 @@ from .classify import Heuristic, Verdict, classify, shared_prefix
 from .hints import Hints
 from .lexicon import Lexicon, LexiconError
 from .lexicon_file import default_lexicon
-from .near import nearest
+from .naming import suggested_name
+from .near import nearest, nearest_verb
 
 __all__ = [
     "Heuristic",
@@ -17,5 +18,7 @@ __all__ = [
     "classify",
     "default_lexicon",
     "nearest",
+    "nearest_verb",
     "shared_prefix",
+    "suggested_name",
 ]

@@ -120,7 +120,7 @@ def _by_segment(name: str, lexicon: Lexicon) -> Judgement | None:
 
     It cannot make a read of a name that starts with a mutating verb: `delete_user-list` deletes.
     """
-    tail = last_segment(name)
+    tail = last_segment(name) or _camel_tail(name, lexicon)
     segment = split(tail)
     if not segment or (len(segment) == 1 and segment[0] in METHODS):
         return None
@@ -132,6 +132,18 @@ def _by_segment(name: str, lexicon: Lexicon) -> Judgement | None:
         if entry is not None and entry.role in (Role.MUTATING, Role.MUTATING_OR_NOUN):
             return None
     return found
+
+
+def _camel_tail(name: str, lexicon: Lexicon) -> str:
+    """`hosting_importSite` -> `importSite`: camel case behind words that hold no verb; else empty."""
+    head, _, tail = name.rpartition("_")
+    if not head or tail.islower() or tail.isupper() or not tail[:1].islower():
+        return ""
+    for word in split(head):
+        entry = lexicon.verbs.get(word)
+        if entry is not None and entry.role in _VERBAL:
+            return ""
+    return tail
 
 
 def _no_verb(words: list[str], lexicon: Lexicon) -> str:

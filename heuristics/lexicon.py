@@ -38,6 +38,7 @@ class Role(Enum):
     # What a word says where no verb does; in maps of their own, since 'report' is a verb in front, a noun at the end.
     READ_NOUN = "read_noun"
     DOCUMENT = "document"
+    CONTENT = "content"
     AMOUNT = "amount"
     READ_MARK = "read_mark"
     READ_LEAD = "read_lead"
@@ -45,10 +46,10 @@ class Role(Enum):
     NOISE = "noise"
 
 
-_TAILS = (Role.READ_NOUN, Role.DOCUMENT, Role.AMOUNT, Role.READ_MARK)
+_TAILS = (Role.READ_NOUN, Role.DOCUMENT, Role.CONTENT, Role.AMOUNT, Role.READ_MARK)
 _HEADS = (Role.READ_LEAD, Role.READ_ALONE)
 _PLATFORM_ROLES = (Role.MUTATING, Role.MUTATING_OR_NOUN, Role.FRONT)
-_SPECIAL = ("phrase", "exception")
+_SPECIAL = ("phrase", "exception", "verb_of")
 _EXTRA_KEYS = {"phrase": {"role"}, "exception": {"verbs"}}
 _SPELLINGS = (("ize", "ise"), ("ise", "ize"), ("yze", "yse"), ("yse", "yze"))
 
@@ -78,6 +79,8 @@ class Lexicon:
     """First word -> second word -> what the pair means."""
     reading_objects: Mapping[str, Mapping[str, str]]
     """Mutating verb -> last word of the name that makes it a read -> why."""
+    verb_of: Mapping[str, str]
+    """Noun for an act -> its verb (`cancellation` -> `cancel`); for suggested names, never for a verdict."""
 
     @classmethod
     def from_toml(cls, text: str) -> Lexicon:
@@ -115,6 +118,7 @@ class Lexicon:
             frozenset(noise),
             _phrases(tables.get("phrase", {})),
             _exceptions(tables.get("exception", {}), verbs),
+            _verbs_of(tables.get("verb_of", {}), verbs),
         )
 
 
@@ -191,3 +195,14 @@ def _exceptions(groups: object, verbs: Mapping[str, Entry]) -> Mapping[str, Mapp
                 raise LexiconError(f"{table}: '{verb}' is not a listed verb")
             found.setdefault(verb, {}).update(dict.fromkeys(objects, why))
     return MappingProxyType({verb: MappingProxyType(objects) for verb, objects in found.items()})
+
+
+def _verbs_of(groups: object, verbs: Mapping[str, Entry]) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for table, _why, group in _groups("verb_of", groups):
+        for pair in _words(table, group, "words", each=2):
+            noun, verb = pair.split(" ")
+            if verb not in verbs:
+                raise LexiconError(f"{table}: '{verb}' is not a listed verb")
+            found[noun] = verb
+    return MappingProxyType(found)

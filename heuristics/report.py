@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from .classify import Verdict
 
-__all__ = ["as_dict", "as_text"]
+__all__ = ["as_dict", "as_text", "printable"]
 
 
 def as_text(name: str, verdict: Verdict) -> str:
     """One line: verdict, name, reason and source. Characters that a terminal would obey are escaped."""
     kind = "side-effecting" if verdict.side_effecting else "read-only"
-    return f"{kind:<14}  {_printable(name)}  {_printable(verdict.reason)} [{verdict.source}]"
+    return f"{kind:<14}  {printable(name)}  {printable(verdict.reason)} [{verdict.source}]"
 
 
 def as_dict(name: str, verdict: Verdict) -> dict[str, str | bool | None]:
@@ -24,7 +24,7 @@ def as_dict(name: str, verdict: Verdict) -> dict[str, str | bool | None]:
     }
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Control, format and bidirectional characters as escapes, so that a name cannot rewrite the line it stands in."""
     if text.isprintable():
         return text

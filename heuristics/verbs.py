@@ -14,29 +14,15 @@ The rules, in the order they are tried:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from .judgement import FRONT, MUTATING, NOUN_READS, READS, Judgement
 from .lexicon import Entry, Lexicon, Role
+from .nouns import by_noun, clause_end, closing_verb, front_as_noun, noun_before, object_first
 
 __all__ = ["METHODS", "Judgement", "judge"]
 
-_MUTATING = (Role.MUTATING, Role.MUTATING_OR_NOUN)
-_FRONT = (Role.FRONT, Role.ACT, Role.DISPATCHER, Role.HTTP_WRITE)
-_PLAIN_READS = (Role.GET, Role.READ)
-_NOUN_READS = (Role.READ_OR_NOUN, Role.NOUN_OR_READ)
-_READS = (*_PLAIN_READS, *_NOUN_READS, Role.QUESTION)
-
 # The methods that operation ids carry, and whether they write.
 METHODS = {"get": False, "head": False, "options": False, "post": True, "put": True, "patch": True, "delete": True}
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What the words say: `verb` is the word that decided, None when a noun did."""
-
-    side_effecting: bool
-    verb: str | None
-    reason: str
 
 
 def judge(words: list[str], lexicon: Lexicon, *, camel_http: bool = False) -> Judgement | None:
@@ -51,13 +37,13 @@ def judge(words: list[str], lexicon: Lexicon, *, camel_http: bool = False) -> Ju
     if lead is None:
         if camel_http and (by_method := _by_method(words, entries, len(words))) is not None:
             return by_method
-        return _by_noun(words, entries, lexicon)
+        return by_noun(words, entries, lexicon)
     entry = entries[lead]
     assert entry is not None  # _lead gives only places of known words
     if camel_http and (by_method := _by_method(words, entries, lead)) is not None:
         return by_method
-    end = _clause_end(entries, lead)
-    if entry.role in _READS or entry.role is Role.HTTP_READ:
+    end = clause_end(entries, lead)
+    if entry.role in READS or entry.role is Role.HTTP_READ:
         return _from_read(words, entries, lead, end)
     return _from_mutating(words, entries, lead, end, lexicon, camel_http)
 
@@ -110,20 +96,11 @@ def _lead(entries: list[Entry | None], camel_http: bool) -> int | None:
         if entry is None:
             continue
         role = entry.role
-        if role in _MUTATING or role in _READS:
+        if role in MUTATING or role in READS:
             return place
-        if place == 0 and (role in _FRONT or (camel_http and role is Role.HTTP_READ)):
+        if place == 0 and (role in FRONT or (camel_http and role is Role.HTTP_READ)):
             return place
     return None
-
-
-def _clause_end(entries: list[Entry | None], lead: int) -> int:
-    """Where the verb's part of the name ends: the first preposition behind it (`search_by_update_time`)."""
-    for place in range(lead + 1, len(entries)):
-        entry = entries[place]
-        if entry is not None and entry.role is Role.PREPOSITION:
-            return place
-    return len(entries)
 
 
 def _joined_verb(words: list[str], entries: list[Entry | None], lexicon: Lexicon) -> Judgement | None:
@@ -133,8 +110,8 @@ def _joined_verb(words: list[str], entries: list[Entry | None], lexicon: Lexicon
             continue
         if entry.role is Role.JOINED:
             return Judgement(True, words[place], f"'{words[place]}' {entry.why}")
-        if entry.role is not Role.CONJUNCTION:
-            continue
+        if entry.role is not Role.CONJUNCTION or (len(words[place]) == 1 and words[place - 1].isdigit()):
+            continue  # 'a11y' is no 'y'
         after = place + 1
         while after < len(entries) - 1 and (skipped := entries[after]) is not None and skipped.role is Role.MODIFIER:
             after += 1
@@ -142,8 +119,8 @@ def _joined_verb(words: list[str], entries: list[Entry | None], lexicon: Lexicon
         if second is None:
             continue
         last = words[-1]
-        if second.role in _MUTATING or (
-            second.role in _FRONT
+        if second.role in MUTATING or (
+            second.role in FRONT
             and last not in lexicon.tails
             and last not in lexicon.reading_objects.get(second.word, ())
         ):
@@ -154,41 +131,11 @@ def _joined_verb(words: list[str], entries: list[Entry | None], lexicon: Lexicon
 def _from_read(words: list[str], entries: list[Entry | None], lead: int, end: int) -> Judgement:
     entry = entries[lead]
     assert entry is not None
-    if entry.role in _NOUN_READS:
-        closing = _closing_verb(entries, lead, end)
+    if entry.role in NOUN_READS:
+        closing = closing_verb(entries, lead, end)
         if closing is not None:
-            return _noun_before(words, entries, closing, lead)
+            return noun_before(words, entries, closing, lead)
     return Judgement(False, words[lead], f"'{words[lead]}' {entry.why}")
-
-
-def _noun_before(words: list[str], entries: list[Entry | None], verb: int, noun: int) -> Judgement:
-    """The verb at one place decides, since the word at the other turned out to be a noun."""
-    entry = entries[verb]
-    assert entry is not None
-    reason = f"'{words[verb]}' {entry.why}; '{words[noun]}' is a noun before it"
-    return Judgement(entry.role in _MUTATING, words[verb], reason)
-
-
-def _closing_verb(entries: list[Entry | None], lead: int, end: int) -> int | None:
-    """The mutating verb that shows the read word at `lead` to be a noun, if there is one.
-
-    In front (`search_reindex`) only a verb that is never a noun shows that, and only with no question between
-    (`check_if_can_cancel`); after other words (`price_list_update`) the next verb does.
-    """
-    front, closing = entries[lead], entries[end - 1]
-    if lead == 0:
-        if closing is None or end == 1:
-            return None
-        noun = front is not None and front.role is Role.NOUN_OR_READ and end > 2
-        if closing.role is not Role.MUTATING and not (noun and closing.role is Role.MUTATING_OR_NOUN):
-            return None
-        between = entries[lead + 1 : end - 1]
-        asked = any(entry is not None and entry.role in (Role.QUESTION, *_PLAIN_READS) for entry in between)
-        return None if asked else end - 1
-    for place in (lead + 1, end - 1):
-        if lead < place < end and (entry := entries[place]) is not None and entry.role in _MUTATING:
-            return place
-    return None
 
 
 def _by_method(words: list[str], entries: list[Entry | None], lead: int) -> Judgement | None:
@@ -197,7 +144,7 @@ def _by_method(words: list[str], entries: list[Entry | None], lead: int) -> Judg
     if entry is None or len(words) == 1 or last not in METHODS:
         return None
     before = entries[lead] if lead < len(entries) - 1 else None
-    if before is not None and before.role in (*_READS, *_MUTATING) and (lead == 0 or last == "post"):
+    if before is not None and before.role in (*READS, *MUTATING) and (lead == 0 or last == "post"):
         return None  # search and lookup are POSTed everywhere
     return Judgement(METHODS[last], last, f"'{last}' is the HTTP method that ends the operation's name")
 
@@ -209,90 +156,16 @@ def _from_mutating(
     assert entry is not None
     word, last = words[lead], words[end - 1]
     act = Judgement(True, word, f"'{word}' {entry.why}")
-    if (got := _object_first(words, entries, lead)) is not None:
+    if (got := object_first(words, entries, lead)) is not None:
         return got
     if end - 1 == lead:
         return act
     closing = entries[-1]
-    if end < len(entries) and closing is not None and closing.role in (*_MUTATING, Role.HTTP_WRITE):
+    if end < len(entries) and closing is not None and closing.role in (*MUTATING, Role.HTTP_WRITE):
         return act
     objects = lexicon.reading_objects.get(word)
     if objects is not None and last in objects:
         return Judgement(False, word, f"'{word} … {last}' {objects[last]}")
-    if entry.role in _MUTATING or entry.role is Role.DISPATCHER or (camel_http and entry.role is Role.HTTP_WRITE):
+    if entry.role in MUTATING or entry.role is Role.DISPATCHER or (camel_http and entry.role is Role.HTTP_WRITE):
         return act
-    return _front_as_noun(words, entries, lead, end, lexicon) or act
-
-
-def _object_first(words: list[str], entries: list[Entry | None], lead: int) -> Judgement | None:
-    """A read verb that could not follow a verb: at the very end, or one that only fetches, behind an object."""
-    last = len(words) - 1
-    for place in range(lead + 1, len(words)):
-        entry = entries[place]
-        if entry is None:
-            continue
-        if (place == last and entry.role in _PLAIN_READS) or (place > lead + 1 and entry.role is Role.GET):
-            return _noun_before(words, entries, place, lead)
-    return None
-
-
-def _front_as_noun(
-    words: list[str], entries: list[Entry | None], lead: int, end: int, lexicon: Lexicon
-) -> Judgement | None:
-    """A front word that other words show to be a noun: `order_list`, `refund_status`, `book_get_price`."""
-    front = entries[lead]
-    assert front is not None
-    last = end - 1
-    tail = lexicon.tails.get(words[last])
-    near = last == lead + 1
-    if front.role is Role.ACT:
-        return _act_as_noun(words, entries, lead, end, lexicon)
-    for place in range(lead + 1, end):
-        entry = entries[place]
-        if entry is None:
-            continue
-        if entry.role in _MUTATING:
-            return Judgement(True, words[place], f"'{words[place]}' {entry.why}")
-        if entry.role in _NOUN_READS and place < last and (closing := _closing_verb(entries, place, end)) is not None:
-            return _noun_before(words, entries, closing, place)
-        if entry.role in _PLAIN_READS or (entry.role in _NOUN_READS and place in (lead + 1, last)):
-            return _noun_before(words, entries, place, lead)
-    for place in range(lead + 1, end):
-        mark = lexicon.tails.get(words[place])
-        if mark is not None and mark.role is Role.READ_MARK:
-            return Judgement(False, None, f"'{words[place]}' {mark.why}")
-    if tail is not None and (near or tail.role is not Role.AMOUNT):
-        return Judgement(False, None, f"'{words[last]}' {tail.why}")
-    return None
-
-
-def _act_as_noun(
-    words: list[str], entries: list[Entry | None], lead: int, end: int, lexicon: Lexicon
-) -> Judgement | None:
-    """An act that the word right behind it shows to be a noun: `request_status`, `mail_list_orders`."""
-    word, behind = words[lead + 1], entries[lead + 1]
-    if behind is not None:
-        listed = word in lexicon.reading_objects.get(words[lead], ())
-        if behind.role in _NOUN_READS and (closing := _closing_verb(entries, lead + 1, end)) is not None:
-            return _noun_before(words, entries, closing, lead)
-        if behind.role in _PLAIN_READS or (behind.role in _NOUN_READS and listed):
-            return _noun_before(words, entries, lead + 1, lead)
-    tail = lexicon.tails.get(word)
-    if end - 1 == lead + 1 and tail is not None and tail.role is Role.READ_NOUN:
-        return Judgement(False, None, f"'{word}' {tail.why}")
-    return None
-
-
-def _by_noun(words: list[str], entries: list[Entry | None], lexicon: Lexicon) -> Judgement | None:
-    """A name without a verb: what its first and last words say of the data it names."""
-    head = lexicon.heads.get(words[0])
-    if head is not None:
-        alone = head.role is Role.READ_ALONE
-        if len(words) == 1 if alone else not any(entry is not None and entry.role in _FRONT for entry in entries):
-            return Judgement(False, None, f"'{words[0]}' {head.why}")
-    end = _clause_end(entries, 0)
-    for place in range(end):
-        tail = lexicon.tails.get(words[place])
-        if tail is not None and (place == end - 1 or tail.role is Role.READ_MARK):
-            return Judgement(False, None, f"'{words[place]}' {tail.why}, and there is no verb")
-    return None
+    return front_as_noun(words, entries, lead, end, lexicon) or act

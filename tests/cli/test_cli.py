@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -88,3 +90,34 @@ def test_wrong_settings_stop_the_start_with_status_2_and_say_what_is_accepted(ar
     """Every wrong setting is named, nothing is started."""
     assert main(arguments) == 2
     assert expected in capsys.readouterr().err
+
+
+def test_k5_16_classify_suggests_a_clearer_name(capsys):
+    """3.5: in text and in JSON; null where the name is clear."""
+    assert main(["classify", "get_or_create_cart", "place_order"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith("; clearer: create_cart")
+    assert "clearer" not in second
+    assert main(["classify", "--json", "cancle_order", "get_cart"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["suggested_name"] for one in found] == ["cancel_order", None]
+
+
+@pytest.mark.parametrize("name", ["x" * 10_000, "🛒", "\u202eteg", "a\x1b[2J\nb", "\udce9", "-"])
+@pytest.mark.parametrize("options", [[], ["--json"], ["--heuristic", "platform"]])
+def test_k5_08_classify_takes_any_name_and_answers_in_one_line(name, options, capsys):
+    """9.4: no name ends the run, and none reaches the terminal as a command."""
+    assert main(["classify", *options, "--", name]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1
+    assert lines[0].isprintable()
+
+
+def test_classify_imports_nothing_of_the_server():
+    """The plain install is enough."""
+    code = (
+        "import sys; from gateway.cli import main; main(['classify', 'x']); "
+        "print(sorted({'redis', 'pydantic', 'starlette', 'msgspec', 'aiohttp', 'uvicorn'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,1 @@
+"""How fast names are judged and manifests looked through."""
