@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from heuristics.declared_tool import DeclaredTool
 from heuristics.formats.building import Fields, build, refuse
-from heuristics.formats.openapi_parameters import merged
+from heuristics.formats.openapi_parameters import Parts, merged
 from heuristics.formats.openapi_refs import followed
 from heuristics.formats.source import At, Source, Target, ToolPlaces
 from heuristics.formats.unreadable import kind_of
@@ -69,7 +69,7 @@ def _places(
     description: Any,
     described: str,
     schema: dict[str, Any],
-    parts: dict[str, tuple[At, Any]],
+    parts: Parts,
 ) -> ToolPlaces:
     targets = {"": Target(source, at), "/name": Target(source, at), "/parameters": Target(source, at, whole=True)}
     below: dict[str, Any] = {"/parameters": schema}
@@ -77,8 +77,8 @@ def _places(
         targets["/name"] = Target(source, (*at, "operationId"), of_value=True)
     if description is not None:
         targets["/description"] = Target(source, (*at, described))
-    for pointer, (where, value) in parts.items():
-        targets[pointer] = Target(source, where)
+    for pointer, (where, inner, value) in parts.items():
+        targets[pointer] = Target(source, where, inner=inner)
         below[pointer] = value
     return ToolPlaces(targets, below)
 

@@ -11,8 +11,8 @@ from heuristics.formats.unreadable import kind_of
 
 __all__ = ["Parts", "merged"]
 
-Parts = dict[str, tuple[At, Any]]
-"""Pointer below the tool to where that part stands in the document, and the part."""
+Parts = dict[str, tuple[At, At, Any]]
+"""Pointer below the tool to where that part stands in the document, where its own parts do from there, and itself."""
 _MOST_SCHEMAS: Final = 500
 """Looked at for the properties of one body: references in `allOf` could double at every level."""
 _AT: Final = "/parameters/properties"
@@ -36,7 +36,7 @@ def merged(
         if isinstance(parameter.get("description"), str) and "description" not in schema and "$ref" not in schema:
             schema = {**schema, "description": parameter["description"]}
         properties[called] = schema
-        parts[_AT + pointer_of((called,))] = ((*where, *inner), schema)
+        parts[_AT + pointer_of((called,))] = (where, inner, schema)
         if parameter.get("required") is True:
             required.append(called)
     schema = {"type": "object", "properties": properties, "required": required}
@@ -69,11 +69,11 @@ def _parameters(
 
 def _schema_of(parameter: dict[str, Any]) -> tuple[dict[str, Any], At]:
     if isinstance(parameter.get("schema"), dict):
-        return parameter["schema"], ()
+        return parameter["schema"], ("schema",)
     content = parameter.get("content")
-    for each in content.values() if isinstance(content, dict) else ():
+    for kind, each in content.items() if isinstance(content, dict) else ():
         if isinstance(each, dict) and isinstance(each.get("schema"), dict):
-            return each["schema"], ()
+            return each["schema"], ("content", kind, "schema")
     return ({"$ref": parameter["$ref"]} if isinstance(parameter.get("$ref"), str) else {}), ()
 
 
@@ -99,12 +99,12 @@ def _body(
     needs_body = isinstance(body, dict) and body.get("required") is True
     if not _object_properties(source.value, schema, where, found, needed, [_MOST_SCHEMAS]):
         properties["body"] = schema
-        parts[f"{_AT}/body"] = (where, schema)
+        parts[f"{_AT}/body"] = (where, (), schema)
         required += ["body"] if needs_body else []
         return False
     for name, (part, place) in found.items():
         properties[name] = part
-        parts[_AT + pointer_of((name,))] = (place, part)
+        parts[_AT + pointer_of((name,))] = (place, (), part)
     required += [name for name in needed if name in found] if needs_body else []
     whole, _ = followed(source.value, schema, where)
     return isinstance(whole, dict) and whole.get("additionalProperties") is False

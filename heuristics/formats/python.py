@@ -18,10 +18,12 @@ __all__ = ["read", "signs"]
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _EXTRAS: Final = ("on_repeat", "idempotency", "timeout_s", "unavailable_means_not_executed")
-_FIRST: Final = frozenset({"CallWork", "Work", "Read", "Call"})
-"""What the SDK hands to a function before the tool's own arguments."""
+_OF_THE_SDK: Final = frozenset(
+    {"side_effecting", "key", "order_again", "authorise", "accept", "on_repeat", "idempotency"}
+)
+"""What only the SDK's decorator takes: tells it from others that are called `tool`."""
 _DECORATOR: Final = re.compile(r"^[ \t]*@[\w.]+\.tool\b", re.MULTILINE)
-_SDK: Final = re.compile(r"\bmerchant_sdk\b|\bside_effecting\s*=")
+_SDK: Final = re.compile(rf"\bmerchant_sdk\b|\b(?:{'|'.join(sorted(_OF_THE_SDK - {'key'}))})\s*=")
 
 
 def signs(text: str) -> bool:
@@ -62,6 +64,8 @@ class _Module:
         self._path = path
         self._lines = re.split(r"\r\n|\r|\n", text)
         self._shops: set[str] = set()
+        self._others: set[str] = set()
+        self._uses_sdk = False
         classes: dict[str, ast.ClassDef] = {}
         self.functions: list[_Function] = []
         for node in ast.walk(tree):
@@ -69,6 +73,10 @@ class _Module:
                 self.functions.append(node)
             elif isinstance(node, ast.ClassDef):
                 classes.setdefault(node.name, node)
+            elif isinstance(node, ast.ImportFrom):
+                self._uses_sdk |= (node.module or "").partition(".")[0] == "merchant_sdk"
+            elif isinstance(node, ast.Import):
+                self._uses_sdk |= any(each.name.partition(".")[0] == "merchant_sdk" for each in node.names)
             elif isinstance(node, ast.Assign | ast.AnnAssign):
                 self._note_shop(node)
         self.functions.sort(key=lambda function: (function.lineno, function.col_offset))
@@ -81,7 +89,13 @@ class _Module:
             if not isinstance(named, ast.Attribute) or named.attr != "tool":
                 continue
             given = {each.arg: each.value for each in call.keywords if each.arg} if call is not None else {}
-            if forced or "side_effecting" in given or last_name(named.value) in self._shops:
+            shop = last_name(named.value)
+            if (
+                forced
+                or shop in self._shops
+                or (self._uses_sdk and shop not in self._others)
+                or _OF_THE_SDK & set(given)
+            ):
                 yield self._tool(function, decorator, given)
 
     def _tool(self, function: _Function, decorator: ast.expr, given: Mapping[str, ast.expr]) -> DeclaredTool:
@@ -98,7 +112,8 @@ class _Module:
             places["/description"] = self._place(self._spot(given["description"]))
         elif description is not None:
             places["/description"] = self._place(self._spot(function.body[0]))
-        side_effecting = _constant(given.get("side_effecting"))
+        # Left out, the SDK takes a tool for side-effecting.
+        side_effecting = _constant(given["side_effecting"]) if "side_effecting" in given else True
         extras: dict[str, Any] = {}
         for key in _EXTRAS:
             value = _constant(given.get(key))
@@ -128,8 +143,7 @@ class _Module:
             *zip(positional, [*missing, *arguments.defaults], strict=True),
             *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
         ]
-        if pairs and positional and _is_work(positional[0]):
-            pairs = pairs[1:]
+        pairs = pairs[1:] if positional else pairs  # the first takes the work
         properties: dict[str, Any] = {}
         required: list[str] = []
         defs: dict[str, Any] = {}
@@ -149,9 +163,10 @@ class _Module:
         return {**whole, "$defs": defs} if defs else whole
 
     def _note_shop(self, node: ast.Assign | ast.AnnAssign) -> None:
-        if isinstance(node.value, ast.Call) and last_name(node.value.func) == "Shop":
+        if isinstance(node.value, ast.Call):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            self._shops.update(filter(None, map(last_name, targets)))
+            known = self._shops if last_name(node.value.func) == "Shop" else self._others
+            known.update(filter(None, map(last_name, targets)))
 
     def _spot(self, node: ast.expr | ast.stmt | ast.arg) -> Spot:
         return node.lineno, self._column(node.lineno, node.col_offset)
@@ -165,15 +180,6 @@ class _Module:
 
     def _place(self, spot: Spot) -> Place:
         return Place(self._path, *spot)
-
-
-def _is_work(first: ast.arg) -> bool:
-    """Whether the first parameter is what the SDK hands over: without a type, or with that type."""
-    if first.annotation is None:
-        return True
-    if isinstance(first.annotation, ast.Constant) and isinstance(first.annotation.value, str):
-        return first.annotation.value.rpartition(".")[2].strip() in _FIRST
-    return last_name(first.annotation) in _FIRST
 
 
 def _constant(node: ast.expr | None, *, missing: Any = None) -> Any:

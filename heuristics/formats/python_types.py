@@ -16,7 +16,7 @@ _SIMPLE: Final[Mapping[str, Mapping[str, Any]]] = {
     "int": {"type": "integer"},
     "float": {"type": "number"},
     "bool": {"type": "boolean"},
-    "Decimal": {"type": "string", "format": "decimal"},
+    "Decimal": {"type": "number", "format": "decimal"},
     "None": {"type": "null"},
     "dict": {"type": "object"},
     "Dict": {"type": "object"},
@@ -41,12 +41,15 @@ _THROUGH: Final = frozenset({"Required", "NotRequired", "Final", "ReadOnly"})
 _BOUNDS: Final = {
     "ge": "minimum",
     "le": "maximum",
+    "minimum": "minimum",
+    "maximum": "maximum",
     "gt": "exclusiveMinimum",
     "lt": "exclusiveMaximum",
     "min_length": "minLength",
     "max_length": "maxLength",
     "pattern": "pattern",
     "description": "description",
+    "sensitive": "x-sensitive",
 }
 _MODELS: Final = frozenset({"BaseModel", "TypedDict", "Struct"})
 _ENUMS: Final = frozenset({"Enum", "StrEnum", "IntEnum"})
@@ -145,6 +148,8 @@ def _bounds(parts: list[ast.expr]) -> dict[str, Any]:
     for part in parts:
         if isinstance(part, ast.Constant) and isinstance(part.value, str):
             found["description"] = part.value
+        if isinstance(part, ast.Call) and last_name(part.func) == "Arg" and part.args:
+            found.update(_bounds(part.args[:1]))
         for each in part.keywords if isinstance(part, ast.Call) else ():
             if each.arg in _BOUNDS and isinstance(each.value, ast.Constant):
                 found[_BOUNDS[each.arg]] = each.value.value

@@ -66,12 +66,14 @@ def place_of(source: Source, at: At = (), *, of_value: bool = False) -> Place:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where one part of a tool comes from. `whole`: what lies below it has no place of its own."""
+    """Where one part of a tool comes from. What lies below it lies below `inner` there, or has, with `whole`, no
+    place of its own."""
 
     source: Source
     at: At
     of_value: bool = False
     whole: bool = False
+    inner: At = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,14 @@ class ToolPlaces(Mapping[str, Place]):
             steps.append(key)
         if target.whole:
             return place_of(target.source, target.at)
-        return place_of(target.source, (*target.at, *steps), of_value=target.of_value and not steps)
+        if not steps:
+            return place_of(target.source, target.at, of_value=target.of_value)
+        at = (*target.at, *target.inner, *steps)
+        place = place_of(target.source, at)
+        while place.line is None and len(at) > len(target.at):  # what a reader put together stands where its parts do
+            at = at[:-1]
+            place = place_of(target.source, at)
+        return place
 
     def __iter__(self) -> Iterator[str]:
         seen = set(self.targets)
