@@ -127,7 +127,8 @@ async def _agreed(link: Link) -> dict[str, Any]:
         try:
             await link.request("server/discover", {"_meta": _META})
         except RpcRefused as again:
-            raise McpTrouble(f"speaks no known version of MCP: {refused}; {again}") from None
+            said = " and ".join(dict.fromkeys((str(refused), str(again))))
+            raise McpTrouble(f"speaks no known version of MCP here: {said}") from None
         return {"_meta": _META}
     version = answer.get("protocolVersion") if isinstance(answer, dict) else None
     if version not in _HANDSHAKES:

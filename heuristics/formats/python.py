@@ -151,8 +151,8 @@ class _Module:
             schema = argument_schema(argument.annotation, self._types, defs)
             if default is None:
                 required.append(argument.arg)
-            elif isinstance(value := _constant(default), str | bool | int | float):
-                schema = {**schema, "default": value}
+            elif isinstance(default, ast.Constant) and isinstance(default.value, str | bool | int | float):
+                schema = {**schema, "default": default.value}
             properties[argument.arg] = schema
             pointer = "/parameters/properties" + pointer_of((argument.arg,))
             places[pointer] = self._place(self._spot(argument))

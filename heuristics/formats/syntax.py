@@ -24,7 +24,7 @@ _TOML_TABLE: Final = re.compile(rf"\[\[?[ \t]*{_WORD}(?:[ \t]*\.[ \t]*(?:[\w-]++
 _KEY: Final = r"(?:[\w-]++|\"[^\"\n]*+\"|'[^'\n]*+')"
 _ASSIGNED: Final = re.compile(rf"{_KEY}(?:[ \t]*\.[ \t]*{_KEY})*[ \t]*(?::[ \t]*[\w.\[\], ]+)?=(?!=)")
 _YAML: Final = re.compile(
-    rf"---(?:\s|\Z)|%YAML|-[ \t\n]|(?:{_KEY}|[^\s\[\]{{}},#&*!|>'\"%@`:][^\n:]*+)[ \t]*:(?:\s|\Z)|[!&*]"
+    rf"---(?:\s|\Z)|%YAML|[-?][ \t\n]|(?:{_KEY}|[^\s\[\]{{}},#&*!|>'\"%@`:][^\n:]*+)[ \t]*:(?:\s|\Z)|[!&*]"
 )
 _YAML_FLOW: Final = re.compile(r"\{\s*[A-Za-z_$'*&!]|\[\s*(?:['&*!]|\{\s*[A-Za-z_$'])")
 _BY_ENDING: Final = {"json": "json", "yaml": "yaml", "yml": "yaml", "toml": "toml", "py": "python", "pyi": "python"}
