@@ -12,6 +12,7 @@ from heuristics.declared_tool import Place
 from heuristics.formats.limits import MAX_DEPTH, MAX_YAML_ALIASED, MAX_YAML_BYTES, MAX_YAML_VALUES
 from heuristics.formats.source import Spot
 from heuristics.formats.spotted import Spots, SpottedSource
+from heuristics.formats.text import Lines
 from heuristics.formats.unreadable import UnreadableSource, shown
 from heuristics.formats.yaml_scalars import ScalarRefused, scalar
 
@@ -49,18 +50,22 @@ class _Anchored:
 def parse_yaml(text: str, path: str) -> SpottedSource:
     """One YAML document. Raises UnreadableSource, with the place, for what is malformed or not plain data."""
     yaml = _library(path)
-    fast = getattr(yaml, "CParser", None)
+    fast = getattr(yaml, "CSafeLoader", None)
     size = len(text.encode("utf-8", "surrogatepass"))
     limit = MAX_YAML_BYTES if fast is not None else _BYTES_WITHOUT_LIBYAML
     if size > limit:
         raise UnreadableSource(f"has {size:,} bytes of YAML; at most {limit:,} are read", Place(path))
     try:
-        return _Builder(yaml, path).build(yaml.parse(text, Loader=yaml.CSafeLoader if fast else yaml.SafeLoader))
+        return _Builder(yaml, path).build(yaml.parse(text, Loader=fast or yaml.SafeLoader))
     except yaml.MarkedYAMLError as broken:
         mark = broken.problem_mark or broken.context_mark
         said = " ".join(part for part in (broken.context, broken.problem) if part)
         spot = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-        raise UnreadableSource(f"is not valid YAML: {shown(said, 200)}", Place(path, *spot)) from None
+        spot = min(spot, Lines(text).spot(len(text)))  # libyaml calls the end the beginning of one more line
+        message = f"is not valid YAML: {shown(said, 200)}"
+        if "nesting depth" in said:  # libyaml's own limit, met while it reads ahead
+            message = f"is nested deeper than {MAX_DEPTH} levels"
+        raise UnreadableSource(message, Place(path, *spot)) from None
     except yaml.YAMLError as broken:
         reason = getattr(broken, "reason", "it cannot be read")
         raise UnreadableSource(f"is not valid YAML: {shown(str(reason), 200)}", Place(path)) from None

@@ -42,7 +42,7 @@ BROKEN = {
     "a: 1\n---\nb: 1": (2, 1, "more than one YAML document"),
     _LAUGHS: (6, None, "aliases repeat over 100,000"),
     "- " * 10_000: (1, 257, "deeper than 128"),
-    "a: " + "[" * 100_000: (1, 131, "deeper than 128"),
+    "a: " + "[" * 100_000: (1, None, "deeper than 128"),
     "[tools.a]\nendpoint = ": (2, 12, "not valid TOML"),
     "[tools.a]\n[tools.a]": (2, None, "not valid TOML"),
     "a" + ".a" * 100_000 + " = 1": (1, 1, "deeper than 128"),
@@ -136,7 +136,7 @@ def test_yaml_is_read_the_same_without_its_c_parser(monkeypatch: pytest.MonkeyPa
     yaml = pytest.importorskip("yaml")
     text = "tools:\n- name: a\n  input_schema: &s {type: object}\n- <<: {name: b}\n  input_schema: *s\n"
     fast = read_tools(text.encode(), "t")
-    monkeypatch.delattr(yaml, "CParser", raising=False)
+    monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
     slow = read_tools(text.encode(), "t")
     assert [(t.name, t.parameters, t.place) for t in slow] == [(t.name, t.parameters, t.place) for t in fast]
     assert [t.name for t in slow] == ["a", "b"]
