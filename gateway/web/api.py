@@ -13,6 +13,7 @@ from gateway.web.call_fields import BATCH_DEPTH, CALL_DEPTH, CALL_SCHEMA, read_c
 from gateway.web.calls import Calls
 from gateway.web.companies import Companies
 from gateway.web.effects import Effects, read_resolve
+from gateway.web.event_stream import EventStreams
 from gateway.web.lookups import Lookups
 from gateway.web.openapi_answers import ANSWER_SCHEMA, BATCH_SCHEMA
 from gateway.web.operations import Answered, Body, Operation
@@ -99,6 +100,16 @@ def _call_operations(services: Services, calls: Calls) -> tuple[Operation, ...]:
             lookups.events,
             {200: Answered("The events.", m.EventList)},
             query=m.EventsQuery,
+        ),
+        Operation(
+            "GET",
+            "/v1/events/stream",
+            "streamEvents",
+            "The same as they come, as server-sent events; `Last-Event-ID` goes on behind an event.",
+            EventStreams(services).stream,
+            {200: Answered("Events, until the reader leaves.", {"type": "object"}, media="text/event-stream")},
+            query=m.StreamQuery,
+            problems=(e.RateLimited,),
         ),
     )
 
