@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from gateway.core.conversation import Binding, CallSlot, Event, Known, PrintSlot, Taken
+from gateway.core.event_types import EVENT_TYPES
 from gateway.core.record import Effect, Status
 
 PREFIX: Final = 16
@@ -21,23 +22,20 @@ STATUSES: Final = (
     *(Status.ABSENT, Status.AWAITING_APPROVAL, Status.EXECUTING, Status.INDETERMINATE),
     *(Status.SUCCEEDED, Status.FAILED, Status.DENIED),
 )
-EVENT_TYPES: Final = (
-    *("effect.proposed", "effect.allowed", "effect.denied", "effect.rate_limited", "effect.awaiting_approval"),
-    *("effect.executing", "effect.renewed", "effect.succeeded", "effect.failed", "effect.indeterminate"),
-    *("effect.released", "effect.resolved", "effect.conflict", "effect.replayed"),
-    *("approval.requested", "approval.granted", "approval.denied", "approval.expired", "approval.used"),
-    *("tool.registered", "tool.removed"),
-)
 SAID: Final = (
     *("kind", "target", "tool_call_id", "turn", "step", "attempt", "tool_version", "lease_s", "again", "reason"),
     *("http_status", "seen", "code", "result_dropped", "late", "stands", "came", "outcome", "by", "note", "evidence"),
     *("because", "first", "matched", "count"),
+    *("rule", "bundle_version", "approval", "approvers", "principal", "rationale", "expires_at", "message"),
+    *("said_by_merchant", "idempotency", "retry_after_s"),
 )
 """Names in what events say; others go in as they are."""
 _STATUS: Final = {status: number for number, status in enumerate(STATUSES)}
-_TYPE: Final = {type_: number for number, type_ in enumerate(EVENT_TYPES)}
+_TYPES: Final = tuple(EVENT_TYPES)
+_TYPE: Final = {type_: number for number, type_ in enumerate(_TYPES)}
 KINDS: Final = ("tool_call", "llm_call", "local")
 _KIND: Final = {kind: number for number, kind in enumerate(KINDS)}
+_FIRST: Final = "effect.proposed"
 _SAID: Final = {name: number for number, name in enumerate(SAID)}
 _EVER_UNKNOWN: Final = 8
 """Added to a status' number."""
@@ -138,7 +136,8 @@ def _turn_place(known: Known) -> str | None:
 
 def pack_events(events: Sequence[Event]) -> list[bytes]:
     """Lines that are written together. Only `effect.proposed`, an effect's first, names it in full; the others by the
-    first bytes of its id, or, behind a line of the same effect, not at all."""
+    first bytes of its id, or, behind a line of the same effect, not at all. KeyError for a type that the closed
+    taxonomy lacks (7.6)."""
     lines: list[bytes] = []
     before: bytes | None = None
     for event in events:
@@ -149,9 +148,9 @@ def pack_events(events: Sequence[Event]) -> list[bytes]:
 
 def _pack_event(event: Event, same: bool) -> bytes:
     id_: bytes | bool | None = same or event.effect_id
-    if isinstance(id_, bytes) and event.type != EVENT_TYPES[0]:
+    if isinstance(id_, bytes) and event.type != _FIRST:
         id_ = id_[:PREFIX]
-    packed: list[Any] = [_TYPE.get(event.type, event.type), id_]
+    packed: list[Any] = [_TYPE[event.type], id_]
     for name, value in event.data.items():
         shorter = _SHORT.get(name)
         packed += (_SAID.get(name, name), value if shorter is None else shorter(value))
@@ -166,7 +165,7 @@ def unpack_event(raw: bytes) -> Event:
     for named, value in zip(said[::2], said[1::2], strict=True):
         name = SAID[named] if isinstance(named, int) else named
         data[name] = _long(name, value)
-    return Event(EVENT_TYPES[type_] if isinstance(type_, int) else type_, id_, data)
+    return Event(_TYPES[type_] if isinstance(type_, int) else type_, id_, data)
 
 
 def _short_kind(value: object) -> object:

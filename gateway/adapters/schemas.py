@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import jsonschema_rs
 
+from gateway.core.masking import hidden_at
 from gateway.core.model import Tool
-from gateway.core.schema_shape import DEEPEST_VALUE, resolved, shape_problems, visits
+from gateway.core.schema_shape import DEEPEST_VALUE, shape_problems, visits
 
 Problem = dict[str, str]
 """`{"field": JSON pointer, "problem": words}`."""
@@ -25,7 +26,6 @@ MOST_VISITS: Final = 2_000_000
 """Visits of subschemas that one check may cause: well under a second."""
 CHEAP_VISITS: Final = 200
 """Up to so many on the way to any part of a value, at any depth, its size is not even looked at."""
-SENSITIVE: Final = "x-sensitive"
 
 _MASK: Final = "the value"
 # Plain patterns run in linear time; those that need backtracking are given up after so many steps.
@@ -36,7 +36,6 @@ _SAID: Final = {
     "propertyNames": "has a field whose name is not allowed",
 }
 _TOO_DEEP: Final = "is too large and too deeply nested to be checked against this tool's parameters"
-_ONE_DOWN: Final = frozenset({"additionalProperties", "unevaluatedProperties", "items", "unevaluatedItems", "contains"})
 
 
 class Schemas:
@@ -112,7 +111,7 @@ class _Compiled:
     def _of(self, error: jsonschema_rs.ValidationError, value: Any) -> Iterator[Problem]:
         kind: Any = error.kind
         path = list(error.instance_path)
-        hidden = _sensitive_at(self.schema, error.evaluation_path)
+        hidden = hidden_at(self.schema, path)
         if hidden is not None:
             # Below a sensitive field even the names may be data.
             field = "/arguments" + _pointer(path[:hidden])
@@ -137,34 +136,6 @@ def _at(value: Any, path: list[str | int]) -> Any:
     for word in path:
         value = value[word]
     return value
-
-
-def _sensitive_at(schema: Mapping[str, Any], path: list[str | int]) -> int | None:
-    """How many steps into the value the outermost sensitive field on the way to an error lies; None if none does."""
-    node: Any = schema
-    down, place = 0, 0
-    while isinstance(node, Mapping | list):
-        if isinstance(node, Mapping) and node.get(SENSITIVE) is True:
-            return down
-        if place >= len(path):
-            return None
-        word = path[place]
-        place += 1
-        if word == "$ref" and isinstance(node, Mapping):
-            node = resolved(schema, node.get("$ref"))
-        elif word in ("properties", "patternProperties", "prefixItems") and place < len(path):
-            node = _step(_step(node, word), path[place])
-            down, place = down + 1, place + 1
-        else:
-            node = _step(node, word)
-            down += word in _ONE_DOWN
-    return None
-
-
-def _step(node: Any, word: str | int) -> Any:
-    if isinstance(node, Mapping):
-        return node.get(word)
-    return node[word] if isinstance(node, list) and isinstance(word, int) and word < len(node) else None
 
 
 def _pointer(path: list[str | int]) -> str:

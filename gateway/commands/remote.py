@@ -7,6 +7,8 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
@@ -14,11 +16,20 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 EVENTS_PAGE = 500
+ANSWER_S = 30.0
+SILENT_S = 45.0
+AGAIN_S = 1.0
+"""Between two tries to follow a stream."""
+_PASSING = frozenset({429, 500, 502, 503, 504})
 _MOST_BYTES = 64 * 1024 * 1024
 
 
 class RemoteProblem(Exception):
     """The gateway said no, or could not be asked; the message is for people."""
+
+
+class RemoteAway(RemoteProblem):
+    """It could not be asked, or not now; later it may."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +63,21 @@ def ask(
     """Send one request and return its JSON (None for an empty answer). A body of bytes is JSON already.
 
     Raises RemoteProblem."""
+    with _opened(arguments, method, where, query, body, ANSWER_S) as answer:
+        raw = answer.read(_MOST_BYTES)
+    return json.loads(raw) if raw else None
+
+
+@contextmanager
+def _opened(
+    arguments: argparse.Namespace,
+    method: str,
+    where: str,
+    query: dict[str, str | int | None] | None,
+    body: Any,
+    timeout_s: float,
+) -> Iterator[Any]:
+    """A gateway's answer, to be read. Raises RemoteProblem, also for what breaks while it is read."""
     if not arguments.key:
         raise RemoteProblem("an API key is needed: --key KEY or $ONCEGATE_KEY (see oncegate keys create --help)")
     wanted = {name: value for name, value in (query or {}).items() if value is not None}
@@ -63,14 +89,14 @@ def ask(
     request = Request(url, data=data, method=method, headers=headers)  # noqa: S310 - checked above
     try:
         # No proxy from the environment: the key goes to the gateway and nobody else.
-        with build_opener(ProxyHandler({})).open(request, timeout=30) as answer:
-            raw = answer.read(_MOST_BYTES)
+        with build_opener(ProxyHandler({})).open(request, timeout=timeout_s) as answer:
+            yield answer
     except HTTPError as problem:
-        raise RemoteProblem(_told(problem)) from None
-    except (URLError, OSError) as unreachable:
+        kind = RemoteAway if problem.code in _PASSING else RemoteProblem
+        raise kind(_told(problem)) from None
+    except (URLError, OSError, HTTPException) as unreachable:
         reason = getattr(unreachable, "reason", unreachable)
-        raise RemoteProblem(f"no gateway answers at {arguments.url}: {reason}; is `oncegate serve` running?") from None
-    return json.loads(raw) if raw else None
+        raise RemoteAway(f"no gateway answers at {arguments.url}: {reason}; is `oncegate serve` running?") from None
 
 
 def events(arguments: argparse.Namespace, company: str, conversation: str | None, after: int = 0) -> Iterator[Any]:
@@ -82,6 +108,17 @@ def events(arguments: argparse.Namespace, company: str, conversation: str | None
         if len(page) < EVENTS_PAGE:
             return
         after = page[-1]["seq"]
+
+
+def stream(arguments: argparse.Namespace, company: str, conversation: str | None, after: int) -> Iterator[Any]:
+    """Events numbered above `after` as they come, until the gateway ends the stream. Raises RemoteAway where it may be
+    asked again, else RemoteProblem."""
+    query: dict[str, str | int | None] = {"company": company, "conversation": conversation, "after": after}
+    # A silent stream sends a comment every 15 s; one that sends nothing for so long is dead.
+    with _opened(arguments, "GET", path("events") + "/stream", query, None, SILENT_S) as answer:
+        for line in answer:
+            if line.startswith(b"data: ") and line.endswith(b"\n"):  # one that was cut short comes again
+                yield json.loads(line[6:])
 
 
 def run(arguments: argparse.Namespace) -> int:

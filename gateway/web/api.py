@@ -24,6 +24,7 @@ from gateway.web.effect_fields import (
     read_submission,
 )
 from gateway.web.effects import Effects, read_resolve
+from gateway.web.event_stream import EventStreams
 from gateway.web.lookups import Lookups
 from gateway.web.openapi_answers import ANSWER_SCHEMA, BATCH_SCHEMA
 from gateway.web.operations import Answered, Body, Operation
@@ -111,6 +112,16 @@ def _call_operations(services: Services, calls: Calls) -> tuple[Operation, ...]:
             lookups.events,
             {200: Answered("The events.", m.EventList)},
             query=m.EventsQuery,
+        ),
+        Operation(
+            "GET",
+            "/v1/events/stream",
+            "streamEvents",
+            "The same as they come, as server-sent events; `Last-Event-ID` goes on behind an event.",
+            EventStreams(services).stream,
+            {200: Answered("Events, until the reader leaves.", {"type": "object"}, media="text/event-stream")},
+            query=m.StreamQuery,
+            problems=(e.RateLimited,),
         ),
     )
 

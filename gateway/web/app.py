@@ -20,11 +20,11 @@ from gateway.web.auth import authenticate
 from gateway.web.body import BodyDeadline, ClientGone, Receive, check_form, parse_document
 from gateway.web.calls import Calls
 from gateway.web.fault_log import internal_fault, log_refusal
-from gateway.web.head import Head, read_head
+from gateway.web.head import LAST_EVENT_ID, Head, read_head
 from gateway.web.models import NoQuery
 from gateway.web.operations import Asked, Body, Operation
 from gateway.web.query import read_query
-from gateway.web.replies import Send, problem_reply, send_reply
+from gateway.web.replies import Send, Streamed, problem_reply, send_reply, send_stream
 from gateway.web.routing import ROUTE, Path, allowed, decoded, raw_path
 from gateway.web.services import Services
 
@@ -109,9 +109,12 @@ class Application:
         query = read_query(raw_query, operation.query) if raw_query or operation.query is not NoQuery else _NO_QUERY
         body = None if operation.body is None else await self._read(operation.body, head, receive)
         trace = Trace(head.request_id, head.traceparent)
-        reply = await operation.handler(Asked(names, query, body, trace, principal))
+        reply = await operation.handler(Asked(names, query, body, trace, principal, head.fields.get(LAST_EVENT_ID)))
         self._metrics.request(head.route, head.method, reply.status)
-        await send_reply(send, head, reply)
+        if isinstance(reply, Streamed):
+            await send_stream(receive, send, head, reply)
+        else:
+            await send_reply(send, head, reply)
 
     async def _read(self, rule: Body, head: Head, receive: Receive) -> Any:
         check_form(head, rule.limit)

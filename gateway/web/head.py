@@ -13,10 +13,11 @@ CONTENT_ENCODING: Final = b"content-encoding"
 EXPECT: Final = b"expect"
 REQUEST_ID: Final = b"request-id"
 TRACEPARENT: Final = b"traceparent"
+LAST_EVENT_ID: Final = b"last-event-id"
 
 # Forwarding headers are not among them: limits and logs are keyed on what was authenticated (9.5).
 _WANTED: Final = frozenset(
-    {AUTHORIZATION, CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, EXPECT, REQUEST_ID, TRACEPARENT}
+    {AUTHORIZATION, CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, EXPECT, REQUEST_ID, TRACEPARENT, LAST_EVENT_ID}
 )
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 _SANE_ID = re.compile(rb"[!-~]{1,128}")

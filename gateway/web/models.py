@@ -74,6 +74,12 @@ class ApprovalsQuery(Sent):
     limit: Annotated[Whole, Field(ge=1, le=MAX_ROWS)] = 100
 
 
+class StreamQuery(Sent):
+    company: Id
+    conversation: Id | None = None
+    after: Annotated[Whole, Field(ge=0)] = 0
+
+
 class ToolsQuery(Sent):
     format: ToolFormat = Field(ToolFormat.ONCEGATE, strict=False)
 

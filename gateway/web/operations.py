@@ -17,7 +17,7 @@ from gateway.core.rights import Right
 from gateway.core.strict_json import Json
 from gateway.service.sending import Trace
 from gateway.web.models import NoQuery
-from gateway.web.replies import Reply
+from gateway.web.replies import Reply, Streamed
 
 
 @dataclass(slots=True)
@@ -29,6 +29,7 @@ class Asked:
     body: Any
     trace: Trace
     principal: Principal | None
+    last_event_id: bytes | None = None
 
     @property
     def caller(self) -> Principal:
@@ -37,7 +38,7 @@ class Asked:
         return self.principal
 
 
-Handler = Callable[[Asked], Awaitable[Reply]]
+Handler = Callable[[Asked], Awaitable[Reply | Streamed]]
 
 
 @dataclass(frozen=True, slots=True)

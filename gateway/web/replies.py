@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from gateway.web.body import BodyLate
 from gateway.web.head import Head
 from gateway.web.problems import PROBLEM_TYPE, problem_bytes, wait_s
 
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
@@ -32,6 +34,20 @@ class Reply:
     body: bytes
     media: bytes | None = JSON
     headers: tuple[Header, ...] = ()
+
+
+@dataclass(slots=True)
+class Streamed:
+    """Server-sent events, one chunk at a time; status 200."""
+
+    chunks: AsyncGenerator[bytes, None]
+    status: int = 200
+
+
+SLOW_S: Final = 10.0
+"""How long one chunk may wait for a reader whose buffers are full."""
+_EVENT_STREAM: Final = (b"content-type", b"text/event-stream")
+_UNBUFFERED: Final = (b"x-accel-buffering", b"no")
 
 
 def json_reply(value: Any, status: int = 200) -> Reply:
@@ -70,3 +86,35 @@ async def send_reply(send: Send, head: Head, reply: Reply) -> None:
     headers.extend(reply.headers)
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if head.method == "HEAD" else reply.body})
+
+
+async def send_stream(receive: Receive, send: Send, head: Head, streamed: Streamed) -> None:
+    """Send chunk after chunk until there are no more, the client hangs up, or it takes none for SLOW_S: then the answer
+    is left unfinished, which the server ends by closing the connection."""
+    head.answered = True
+    headers = [(b"request-id", head.request_id.encode()), _NO_STORE, _NO_SNIFF, _EVENT_STREAM, _UNBUFFERED]
+    telling = asyncio.create_task(_tell(send, headers, head.method == "HEAD", streamed))
+    leaving = asyncio.create_task(_gone(receive))
+    try:
+        await asyncio.wait({telling, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (telling, leaving):
+            task.cancel()
+        ends = await asyncio.gather(telling, leaving, return_exceptions=True)
+        await streamed.chunks.aclose()
+    if isinstance(ends[0], Exception) and not isinstance(ends[0], TimeoutError):
+        raise ends[0]
+
+
+async def _tell(send: Send, headers: list[Header], bare: bool, streamed: Streamed) -> None:
+    await send({"type": "http.response.start", "status": streamed.status, "headers": headers})
+    if not bare:
+        async for chunk in streamed.chunks:
+            async with asyncio.timeout(SLOW_S):
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

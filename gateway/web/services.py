@@ -111,6 +111,8 @@ class Limits:
     batch_at_once: int = 16
     body_s: float = 30.0
     """How long a body may take to arrive."""
+    streams: int = 32
+    """Event streams of one company at a time, at this gateway."""
     ready_s: float = 1.0
     """How long `/readyz` waits for the ledger."""
 

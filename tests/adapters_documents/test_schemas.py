@@ -100,6 +100,7 @@ def test_k6_10_p9_3_no_message_repeats_a_value(keyword: dict[str, Any], sensitiv
         ({"properties": {"pay": {"x-sensitive": True, "propertyNames": {"maxLength": 1}}}}, {"pay": {CANARY: 1}}, "/pay"),
         ({"properties": {"pay": {"items": {"x-sensitive": True, "properties": {"n": {"type": "null"}}}}}}, {"pay": [{}, {"n": CANARY}]}, "/pay/1"),
         ({"allOf": [{"properties": {"pay": {"x-sensitive": True, "patternProperties": {"": {"type": "null"}}}}}]}, {"pay": {CANARY: 1}}, "/pay"),
+        ({"properties": {"pay": {"allOf": [{"additionalProperties": False}, {"x-sensitive": True}]}}}, {"pay": {CANARY: 1}}, "/pay"),
     ],
 )  # fmt: skip
 def test_p9_3_below_a_sensitive_field_even_names_are_hidden(parameters: dict[str, Any], value: Any, field: str) -> None:

@@ -15,6 +15,7 @@ from gateway.adapters import ledger_codec as codec
 from gateway.adapters import ledger_packing as packing
 from gateway.adapters.ledger_events import read_events
 from gateway.core.conversation import Binding, CallSlot, Event, Known, PrintSlot, Taken
+from gateway.core.event_types import EVENT_TYPES
 from gateway.core.identity import Kind
 from gateway.core.ports import LoggedEvent
 from gateway.core.record import FORMAT, Effect, Fault, Mode, Outcome, Status
@@ -225,7 +226,7 @@ SAID = st.builds(
 )
 EVENTS = st.builds(
     Event,
-    st.sampled_from(packing.EVENT_TYPES) | TEXT,
+    st.sampled_from(list(EVENT_TYPES)),
     st.none() | st.sampled_from([e.effect_id for e in EFFECTS]),
     SAID,
 )

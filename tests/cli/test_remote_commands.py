@@ -6,11 +6,14 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 
 from gateway.cli import main
+from gateway.commands import remote
 
 CALL = {
     "effect_id": "ab" * 32,
@@ -86,6 +89,40 @@ def test_an_empty_answer_is_none_and_stays_json_for_programs(played, capsys, arg
     assert capsys.readouterr().out == "none\n"
     assert played.run(*arguments, "--json") == 0
     assert "none" not in capsys.readouterr().out
+
+
+def test_p7_6_a_tail_shows_each_event_once_through_a_gateway_that_stops(played, capsys, monkeypatch):
+    """7.6: the stream ends, the gateway is away, and it goes on behind the last event that it showed."""
+    first = {"seq": 1, "type": "effect.renewed", "at": "2026-11-29T10:00:00.120Z", "effect_id": None}
+    told = [_Stream([first]), _Stream([{**first, "seq": 2}])]
+    asked: list[Any] = []
+
+    def opened(request: Any, timeout: float) -> Any:
+        asked.append(request.full_url.partition("after=")[2])
+        if len(asked) == 2:
+            raise URLError("refused")
+        if not told:
+            raise KeyboardInterrupt
+        return told.pop(0)
+
+    monkeypatch.setattr(remote, "build_opener", lambda *_: SimpleNamespace(open=opened))
+    monkeypatch.setattr(remote, "AGAIN_S", 0)
+    assert played.run("events", "acme", "c-1", "--tail", "--json") == 130
+    printed = capsys.readouterr()
+    assert [json.loads(line)["seq"] for line in printed.out.splitlines()] == [1, 2]
+    assert asked == ["0", "1", "1", "2"]
+    assert "trying again" in printed.err
+
+
+class _Stream:
+    def __init__(self, events: list[Any]) -> None:
+        self._lines = [b": hello\n", *(b"data: " + json.dumps(each).encode() + b"\n" for each in events)]
+
+    def __enter__(self) -> Any:
+        return iter(self._lines)
+
+    def __exit__(self, *_: Any) -> None:
+        return
 
 
 def test_an_empty_later_page_is_not_called_none(played, capsys):

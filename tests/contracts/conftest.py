@@ -25,6 +25,7 @@ from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
 from gateway.adapters.redis_urls import LedgerUrl, parse_ledger_url
 from gateway.core import identity
+from gateway.core.event_types import unlisted
 from gateway.core.identity import Kind, Place, Scope
 from gateway.core.record import Effect, Fault, Mode, Outcome, Status
 from gateway.core.requests import HOLD_MS, Claim, Lose, OnRepeat, Release, Resolve, Settle, Terms
@@ -132,7 +133,9 @@ class Bench:
     async def events(self, company: str = "acme", conversation: str = "c-1") -> list[Any]:
         """The conversation's events, in order."""
         digest = identity.conversation_digest(company, conversation)
-        return [logged.event for logged in await self.ledger.events(digest, 0, 10_000)]
+        found = [logged.event for logged in await self.ledger.events(digest, 0, 10_000)]
+        assert [each for event in found for each in unlisted(event.type, event.data)] == [], "7.6: not in the taxonomy"
+        return found
 
     async def resolve(self, effect: Effect, outcome: Outcome | None) -> Any:
         return await self._end(Resolve(effect.effect_id, outcome, "ops", "seen in the shop", 30 * DAY_MS), effect)

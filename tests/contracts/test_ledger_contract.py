@@ -133,7 +133,9 @@ async def test_p4_15_a_name_that_was_never_read_is_taken_to_be_absent(bench):
         Where(identity.conversation_digest("acme", "c-1"), b"another print", effects=(effect.effect_id,)),
         Where(identity.conversation_digest("acme", "c-1"), b"another print", turn="t-1"),
     ):
-        assert not (await bench.ledger.swap(where, assumed_empty(where), Writes(events=(Event("x"),)))).applied
+        assert not (
+            await bench.ledger.swap(where, assumed_empty(where), Writes(events=(Event("effect.renewed"),)))
+        ).applied
     assert "x" not in await bench.types()
 
 
@@ -369,42 +371,74 @@ async def test_p7_6_events_are_numbered_from_one_in_the_order_they_happened(benc
     """7.6"""
     conversation = identity.conversation_digest("acme", "c-1")
     effect = await bench.run("call_1")
-    await bench.ledger.append(conversation, [Event("tool.registered", None, {"a": 1}), Event("x")], DAY_MS)
+    await bench.ledger.append(
+        conversation, [Event("tool.registered", None, {"tool": "a"}), Event("effect.renewed")], DAY_MS
+    )
     await bench.release((await bench.claim("call_2", {"sku": "B"})).effect)
     logged = await bench.ledger.events(conversation, 0, 100)
     assert [line.seq for line in logged] == list(range(1, len(logged) + 1))
     assert [line.event.type for line in logged] == [
-        *("effect.proposed", "effect.allowed", "effect.executing", "effect.succeeded", "tool.registered", "x"),
+        *(
+            "effect.proposed",
+            "effect.allowed",
+            "effect.executing",
+            "effect.succeeded",
+            "tool.registered",
+            "effect.renewed",
+        ),
         *("effect.proposed", "effect.allowed", "effect.executing", "effect.released"),
     ]
     assert [line.at_ms for line in logged] == sorted(line.at_ms for line in logged)
     assert logged[3].event.effect_id == effect.effect_id
-    assert logged[4].event.data == {"a": 1}
+    assert logged[4].event.data == {"tool": "a"}
 
 
 async def test_p7_6_events_are_read_a_page_at_a_time(bench):
     """7.6"""
     conversation = identity.conversation_digest("acme", "c-1")
-    await bench.ledger.append(conversation, [Event(f"e{number}") for number in range(7)], DAY_MS)
+    await bench.ledger.append(
+        conversation, [Event("effect.renewed", None, {"lease_s": float(number)}) for number in range(7)], DAY_MS
+    )
     pages, after = [], 0
     while page := await bench.ledger.events(conversation, after, 3):
-        pages.append([line.event.type for line in page])
+        pages.append([(line.seq, line.event.data["lease_s"]) for line in page])
         after = page[-1].seq
-    assert pages == [["e0", "e1", "e2"], ["e3", "e4", "e5"], ["e6"]]
-    assert await bench.ledger.events(identity.conversation_digest("acme", "c-2"), 0, 9) == []
+    assert pages == [[(1, 0), (2, 1), (3, 2)], [(4, 3), (5, 4), (6, 5)], [(7, 6)]]
+    for elsewhere in (("acme", "c-2"), ("other", "c-1"), ("acme", "")):
+        assert await bench.ledger.events(identity.conversation_digest(*elsewhere), 0, 9) == []
+
+
+@pytest.mark.parametrize(("after", "limit", "seqs"), [(2, 1, [3]), (3, 500, []), (999_999_999_999_999, 500, [])])
+async def test_p7_6_a_page_at_or_beyond_the_end_is_empty(bench, after, limit, seqs):
+    """7.6"""
+    conversation = identity.conversation_digest("acme", "c-1")
+    await bench.ledger.append(conversation, [Event("effect.renewed")] * 3, DAY_MS)
+    assert [line.seq for line in await bench.ledger.events(conversation, after, limit)] == seqs
+
+
+async def test_p7_6_a_type_outside_the_taxonomy_writes_nothing_at_all(bench):
+    """7.6: neither the event nor what it would have come with."""
+    asked = bench.ask()
+    for attempted in (
+        bench.ledger.append(asked.where().conversation, [Event("effect.paid")], DAY_MS),
+        bench.ledger.swap(asked.where(), assumed_empty(asked.where()), Writes(events=(Event("effect.paid"),))),
+    ):
+        with pytest.raises(KeyError):
+            await attempted
+    assert await bench.events() == []
 
 
 async def test_p7_6_the_log_lives_as_long_as_the_longest_lived_effect(bench):
     """7.6, 4.13"""
     conversation = identity.conversation_digest("acme", "c-1")
-    await bench.ledger.append(conversation, [Event("x")], DAY_MS)
+    await bench.ledger.append(conversation, [Event("effect.renewed")], DAY_MS)
     assert lasting({"v": (await bench.ttls())["v"]}, DAY_MS)
     effect = (await bench.claim("call_1")).effect
-    await bench.ledger.append(conversation, [Event("x")], DAY_MS)
+    await bench.ledger.append(conversation, [Event("effect.renewed")], DAY_MS)
     assert (await bench.ttls())["v"] == [-1]
     await bench.settle(effect)
     assert lasting({"v": (await bench.ttls())["v"]}, MONTH_MS)
-    await bench.ledger.append(conversation, [Event("x")], DAY_MS)
+    await bench.ledger.append(conversation, [Event("effect.renewed")], DAY_MS)
     assert lasting({"v": (await bench.ttls())["v"]}, MONTH_MS)
 
 
@@ -680,8 +714,8 @@ async def test_k4_11_an_error_never_reads_as_no_record(redis_bench, refusing, er
     conversation = identity.conversation_digest("acme", "c-1")
     for attempted in (
         ledger.read(asked.where()),
-        ledger.swap(asked.where(), assumed_empty(asked.where()), Writes(events=(Event("x"),))),
-        ledger.append(conversation, [Event("x")], DAY_MS),
+        ledger.swap(asked.where(), assumed_empty(asked.where()), Writes(events=(Event("effect.renewed"),))),
+        ledger.append(conversation, [Event("effect.renewed")], DAY_MS),
         ledger.events(conversation, 0, 9),
         ledger.due(9),
         ledger.unknown("acme", None, 9),

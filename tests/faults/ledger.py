@@ -14,6 +14,7 @@ from gateway.adapters import ledger_codec as codec
 from gateway.adapters.ledger_codec import identical_stamped, stamped
 from gateway.core.conversation import CallSlot, Event, PrintSlot, View, Where, Writes
 from gateway.core.errors import LedgerUnavailable
+from gateway.core.event_types import unlisted
 from gateway.core.granting import MAX_LIVE
 from gateway.core.ports import Line, LoggedEvent, Page, Swap
 from gateway.core.record import UNENDING, Effect, Status
@@ -249,6 +250,7 @@ class SimLedger:
                     _put(undo, index, effect_id, None)
 
     def _log(self, undo: list[Any], conversation: bytes, events: Sequence[Event], now: int) -> None:
+        assert [each for event in events for each in unlisted(event.type, event.data)] == [], "7.6: not in the taxonomy"
         log = self.logs.setdefault(conversation, [])
         undo.append((log, len(log), None))
         log.extend(LoggedEvent(len(log) + place, now, event) for place, event in enumerate(events, 1))

@@ -70,6 +70,7 @@ PROTECTED = [
     ("POST", "/v1/calls/batch"),
     ("GET", "/v1/calls?company=acme&status=indeterminate"),
     ("GET", "/v1/events?company=acme"),
+    ("GET", "/v1/events/stream?company=acme"),
     ("POST", "/v1/effects/" + "ab" * 32 + "/resolve"),
     ("POST", "/v1/effects"),
     ("POST", "/v1/effects/" + "ab" * 32 + "/complete"),
