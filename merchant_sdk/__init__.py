@@ -5,6 +5,7 @@ Standard library only. Start with `docs/merchants.md`.
 
 from __future__ import annotations
 
+from merchant_sdk.call_status import CallStatus, call_status
 from merchant_sdk.errors import (
     AlreadyDone,
     KeyConflict,
@@ -36,6 +37,7 @@ __all__ = [
     "AlreadyDone",
     "Answer",
     "CallKey",
+    "CallStatus",
     "CallWork",
     "KeyConflict",
     "KeyInputError",
@@ -58,6 +60,7 @@ __all__ = [
     "TransactionMisuse",
     "Verified",
     "Work",
+    "call_status",
     "fingerprint",
     "issue_token",
     "minor_units",
