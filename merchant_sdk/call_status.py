@@ -64,6 +64,7 @@ def _settle(store: Store, wanted: Record, wait_s: float) -> Record:
     try:
         found = transaction.claim(wanted)
         if found is None:
+            transaction.put([wanted])
             transaction.commit()
         return found or wanted
     finally:

@@ -104,7 +104,6 @@ class Work:
         self._found: Answer | None = None
         self._touched = False
         self._overtaken = False
-        self._written: set[tuple[Kind, str]] = set()  # claims that carried the reply already
 
     @property
     def db(self) -> Any:
@@ -135,7 +134,7 @@ class Work:
 
     @property
     def at(self) -> float:
-        """When this work began, after any wait for the lock: Unix seconds, the time its records carry."""
+        """When this work began: Unix seconds, the time its records carry."""
         return self._at
 
     def bind(self, key: RequestKey, *, order_again: str = "") -> bool:
@@ -155,7 +154,7 @@ class Work:
             if self._touched:
                 # What the work did cannot be repeated from here; it is undone, and the caller may come again.
                 raise StoreBusy("the database gave another transaction precedence; nothing was stored") from contention
-            self._start_anew()
+            self._transaction.undo_work()
             self._find([self._key, *keys], order_again, tries=CLAIM_TRIES)
         self._bound = key
         return self.done
@@ -214,22 +213,15 @@ class Work:
                     raise
                 if not left:
                     raise StoreBusy("others kept the database from deciding; nothing was begun") from contention
-                self._start_anew()
+                self._transaction.undo_work()
 
     def _claim(self, key: CallKey | RequestKey) -> Record | None:
-        before = self._now()
-        wanted = Record(key.kind, key.text, key.fingerprint, "succeeded", self._body or UNFINISHED, before)
-        found = self._transaction.claim(wanted)
-        if found is None and wanted.reply != UNFINISHED:
-            self._written.add((key.kind, key.text))
         if key is self._key:
-            # Read the clock after the wait for the winner: a loser's time must not lie before it.
-            self._at = self._now() if found is not None or wanted.reply == UNFINISHED else before
-        return decide(found, key, self._at)
-
-    def _start_anew(self) -> None:
-        self._transaction.undo_work()
-        self._written.clear()
+            self._at = self._now()
+        wanted = Record(key.kind, key.text, key.fingerprint, "succeeded", self._body or UNFINISHED, self._at)
+        found = self._transaction.claim(wanted)
+        # A claim may have waited for the winner, whose time lies before the loser's.
+        return decide(found, key, self._at if found is None else self._now())
 
     def _write_records(self, exc: BaseException | None) -> bool:
         """Put what this block leaves behind; whether there is anything to commit."""
@@ -240,9 +232,7 @@ class Work:
         if self._body is None:
             raise NoReply("the block ended without work.reply(...): nothing was stored")
         keys = [self._key] if self._bound is None else [self._key, self._bound]
-        late = [self._record(key, self._body) for key in keys if (key.kind, key.text) not in self._written]
-        if late:
-            self._transaction.put(late)
+        self._transaction.put([self._record(key, self._body) for key in keys])
         return True
 
     def _remember_refusal(self, refused: Refused) -> bool:
@@ -267,7 +257,7 @@ class Work:
         """Undo the work and claim the call's own key; False if a twin answered it meanwhile."""
         body, found = self._body, self._found
         self._body = self._found = None
-        self._start_anew()
+        self._transaction.undo_work()
         self._find([self._key], "", tries=CLAIM_TRIES)
         if self.done:
             self._overtaken = True
@@ -293,6 +283,11 @@ class Work:
             if self._state != "committed":
                 transaction.rollback()
             transaction.close()
+
+    @property
+    def transaction(self) -> Transaction:
+        """The open transaction, for integrations. Raises Misuse outside the block."""
+        return self._transaction
 
     @property
     def _transaction(self) -> Transaction:

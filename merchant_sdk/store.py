@@ -52,7 +52,7 @@ class Transaction(Protocol):
     def claim(self, wanted: Record) -> Record | None:
         """What is committed under this key; None: nothing, and `wanted` now holds the key.
 
-        A `wanted` with a reply is thereby written, one without is an UNFINISHED mark to `put` over. Whoever
+        It is held by `wanted` itself or by an UNFINISHED mark, for `put` to write over. Whoever
         claims the same key meanwhile waits for our end. Raises StoreBusy or Contention; both leave the
         transaction good for `undo_work` and `rollback` only.
         """

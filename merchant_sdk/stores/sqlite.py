@@ -15,7 +15,7 @@ from os import PathLike, fspath
 from typing import Any, Literal, NoReturn
 
 from merchant_sdk.errors import StoreBusy, TransactionMisuse
-from merchant_sdk.store import UNFINISHED, Kind, Record
+from merchant_sdk.store import Kind, Record
 
 # The table is part of the contract with running shops: change it only by a new one beside it.
 TABLE = """
@@ -81,13 +81,9 @@ class SQLiteTransaction:
         return self._connection
 
     def claim(self, wanted: Record) -> Record | None:
+        # The write lock holds every key already: nothing has to be written to hold this one.
         row = self._raw().execute(_FIND, (wanted.kind, wanted.key)).fetchone()
-        if row is not None:
-            return Record(*row)
-        # The write lock holds every key already: a mark without a reply would say nothing more.
-        if wanted.reply != UNFINISHED:
-            self.put([wanted])
-        return None
+        return None if row is None else Record(*row)
 
     def put(self, records: Sequence[Record]) -> None:
         self._raw().executemany(_PUT, [astuple(record) for record in records])
