@@ -31,30 +31,31 @@ _BUSY: frozenset[str | int] = frozenset(
 )
 
 
+_DEEPEST = 5
+
+
 @contextmanager
 def claiming() -> Iterator[None]:
     """Turn what a driver raises into Contention or StoreBusy, where it is one of them."""
     try:
         yield
     except Exception as error:
-        code = _code(error)
-        if code in _CONTENTION:
+        codes = _codes(error)
+        if codes & _CONTENTION:
             raise Contention("another transaction was given precedence") from error
-        if code in _BUSY:
+        if codes & _BUSY:
             raise StoreBusy("the database stayed locked; nothing was begun") from error
         raise
 
 
-def _code(error: BaseException | None) -> str | int | None:
-    """The database's own code: SQLAlchemy keeps the driver's error in `orig`, Django in `__cause__`."""
-    for _ in range(5):
+def _codes(error: BaseException | None) -> set[str | int]:
+    """The database's own codes: SQLAlchemy keeps the driver's error in `orig`, Django in `__cause__`."""
+    codes: set[str | int] = set()
+    for _ in range(_DEEPEST):
         if error is None:
-            return None
-        for name in ("sqlstate", "pgcode", "sqlite_errorcode"):
-            code = getattr(error, name, None)
-            if isinstance(code, str | int):
-                return code
-        if error.args and type(error.args[0]) is int:  # PyMySQL, mysqlclient, MariaDB Connector
-            return error.args[0]
+            break
+        told = [getattr(error, name, None) for name in ("sqlstate", "pgcode", "sqlite_errorcode")]
+        # PyMySQL, mysqlclient and MariaDB Connector put the number first.
+        codes.update(code for code in (*told, *error.args[:1]) if type(code) in (int, str) and code)
         error = getattr(error, "orig", None) or error.__cause__
-    return None
+    return codes

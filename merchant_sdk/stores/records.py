@@ -86,7 +86,6 @@ class Records:
     """Claims and records over one open transaction."""
 
     def __init__(self, vendor: Vendor, execute: Execute) -> None:
-        self._vendor = vendor
         self._statements = STATEMENTS[vendor]
         self._execute = execute
 
@@ -95,7 +94,7 @@ class Records:
         with claiming():
             for _ in range(_FIND_TRIES):
                 mark = asdict(wanted) | {"reply": UNFINISHED}
-                written, _rows = self._execute(self._statements.claim, self._bound(mark))
+                written, _rows = self._execute(self._statements.claim, mark)
                 if written == 1:
                     return None
                 found = self.find(wanted.kind, wanted.key)
@@ -105,37 +104,28 @@ class Records:
 
     def find(self, kind: Kind, key: str) -> Record | None:
         """The row of this key, which nobody else can change before our end."""
-        _written, rows = self._execute(self._statements.find, self._bound({"kind": kind, "key": key}))
+        _written, rows = self._execute(self._statements.find, {"kind": kind, "key": key})
         return record_of(rows[0]) if rows else None
 
     def put(self, records: Sequence[Record]) -> None:
         """See `store.Transaction.put`."""
         for record in records:
-            written, _rows = self._execute(self._statements.put, self._bound(asdict(record)))
+            written, _rows = self._execute(self._statements.put, asdict(record))
             if written != 1:
                 # InnoDB ends a transaction at a deadlock, and what follows would run in a new one.
                 raise TransactionMisuse("the transaction of this work ended before the block did; nothing is stored")
 
     def forget(self, kind: Kind, key: str) -> None:
         """See `store.Transaction.forget`."""
-        self._execute(self._statements.forget, self._bound({"kind": kind, "key": key}))
+        self._execute(self._statements.forget, {"kind": kind, "key": key})
 
     def prune(self, before: float) -> int:
         """See `store.Store.prune`."""
         return self._execute(self._statements.prune, {"before": before})[0]
 
-    def _bound(self, fields: dict[str, Any]) -> dict[str, Any]:
-        if self._vendor != "mysql":
-            return fields
-        # Bytes into VARBINARY: no collation there that takes K for k.
-        return {name: value.encode() if name in _BINARY else value for name, value in fields.items()}
-
-
-_BINARY = ("key", "fingerprint")
-
 
 def record_of(row: Sequence[Any]) -> Record:
     """A row as a Record, whatever the driver makes of text."""
     texts: list[Any] = [value.decode() if isinstance(value, bytes | bytearray) else value for value in row]
-    *fields, at = texts
-    return Record(*fields, float(at))
+    kind, key, fingerprint, outcome, reply, at = texts
+    return Record(kind, key, fingerprint, outcome, reply, float(at))
