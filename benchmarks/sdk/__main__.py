@@ -6,6 +6,7 @@ import argparse
 import json
 import subprocess
 import sys
+from contextlib import ExitStack
 from typing import Final
 
 from benchmarks.sdk.databases import NoServer, private_postgres
@@ -55,8 +56,8 @@ def main() -> int:
 
 def _show_statements(conninfo: str) -> None:
     print("on the wire, for one order" + " " * 4 + "statements  round trips")
-    with counted(conninfo) as (proxied, count):
-        for name, make in makers(proxied).items():
+    with counted(conninfo) as (proxied, count), ExitStack() as closing:
+        for name, make in makers(proxied, closing).items():
             place = make()
             for _ in range(10):  # past psycopg's own preparing of repeated statements
                 place()

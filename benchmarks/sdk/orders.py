@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, Final
 
 import psycopg
@@ -28,16 +29,19 @@ _WARM: Final = 30
 Place = Callable[[], Any]
 
 
-def makers(conninfo: str) -> dict[str, Callable[[], Place]]:
-    """For each way to place an order: a function that makes a placer for one thread."""
+def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
+    """For each way to place an order: a function that makes a placer for one thread. `closing` ends them."""
     parts = dict(part.split("=") for part in conninfo.split())
     engine = sa.create_engine(
         f"postgresql+psycopg://{parts['user']}@/{parts['dbname']}?host={parts['host']}", pool_size=64
     )
     store, mapped = PsycopgStore(conninfo), SQLAlchemyStore(lambda: Session(engine))
+    closing.callback(engine.dispose)
+    closing.callback(store.close)
 
     def bare() -> Place:
         connection = psycopg.connect(conninfo)
+        closing.callback(connection.close)
 
         def place() -> None:
             connection.execute(_INSERT, ["b-1"]).fetchone()
@@ -84,7 +88,8 @@ def makers(conninfo: str) -> dict[str, Callable[[], Place]]:
 
 def measure(conninfo: str, names: list[str], threads: int, orders: int, seed: int) -> dict[str, list[float]]:
     """Latencies in seconds by name: each thread places `orders` of each kind, in a shuffled order."""
-    made = makers(conninfo)
+    closing = ExitStack()
+    made = makers(conninfo, closing)
     taken: dict[str, list[float]] = {name: [] for name in names}
     start = threading.Barrier(threads)
 
@@ -105,6 +110,7 @@ def measure(conninfo: str, names: list[str], threads: int, orders: int, seed: in
         thread.start()
     for thread in running:
         thread.join()
+    closing.close()
     return taken
 
 
