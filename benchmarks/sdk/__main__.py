@@ -41,7 +41,9 @@ def main() -> int:
             slow = [
                 what
                 for concurrent in (1, 32)
-                for what in _show_latencies(conninfo, concurrent, 100 if args.quick else 2000 // (1 + concurrent // 16))
+                for what in _show_latencies(
+                    conninfo, concurrent, (400 if args.quick else 2000) // (1 + concurrent // 8)
+                )
             ]
             print(f"\nrace: 20 at once on 4 processes, {rounds} rounds, a worker killed in each tenth")
             result = race(conninfo, rounds, say=print)
