@@ -5,6 +5,7 @@ Standard library only. Start with `docs/merchants.md`.
 
 from __future__ import annotations
 
+from merchant_sdk.call_status import CallStatus, call_status
 from merchant_sdk.errors import (
     AlreadyDone,
     KeyConflict,
@@ -22,12 +23,12 @@ from merchant_sdk.errors import (
     TokenRefused,
     TransactionMisuse,
 )
-from merchant_sdk.fingerprint import fingerprint
+from merchant_sdk.fingerprint import fingerprint, named_fingerprint
 from merchant_sdk.issued_token import issue_token, redeem
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.money import minor_units
 from merchant_sdk.once import Answer, Work, once
-from merchant_sdk.request_key import Line, request_key
+from merchant_sdk.request_key import Line, given_key, request_key
 from merchant_sdk.shop import CallWork, Read, Shop
 from merchant_sdk.signing import Verified, sign, verify
 from merchant_sdk.stores.sqlite import SQLiteStore
@@ -36,6 +37,7 @@ __all__ = [
     "AlreadyDone",
     "Answer",
     "CallKey",
+    "CallStatus",
     "CallWork",
     "KeyConflict",
     "KeyInputError",
@@ -58,9 +60,12 @@ __all__ = [
     "TransactionMisuse",
     "Verified",
     "Work",
+    "call_status",
     "fingerprint",
+    "given_key",
     "issue_token",
     "minor_units",
+    "named_fingerprint",
     "once",
     "redeem",
     "request_key",

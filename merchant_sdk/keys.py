@@ -7,6 +7,8 @@ from typing import ClassVar
 
 from merchant_sdk.store import Kind
 
+_LONGEST = 1024
+
 
 @dataclass(frozen=True, slots=True)
 class CallKey:
@@ -21,7 +23,8 @@ class CallKey:
     fingerprint: str
 
     def __post_init__(self) -> None:
-        _bounded(self.text)
+        _bounded("key", self.text)
+        _bounded("fingerprint", self.fingerprint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +42,11 @@ class RequestKey:
     expires_at: int | None = None
 
     def __post_init__(self) -> None:
-        _bounded(self.text)
+        _bounded("key", self.text)
+        _bounded("fingerprint", self.fingerprint)
 
 
-def _bounded(text: str) -> None:
-    if not 0 < len(text.encode()) <= 1024:
-        raise ValueError("a key is 1 to 1,024 bytes")
+def _bounded(name: str, text: str) -> None:
+    # PostgreSQL holds no NUL, and MySQL cuts what is too long: a key that is cut is somebody else's.
+    if not 0 < len(text) <= _LONGEST or len(text.encode()) > _LONGEST or "\0" in text:
+        raise ValueError(f"a {name} is 1 to {_LONGEST:,} bytes without NUL")

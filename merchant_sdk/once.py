@@ -9,22 +9,37 @@
 Leaving the block commits the work and its reply together; an exception rolls both back. `work.answer` cannot
 be read before that, so a reply cannot leave before its commit. After `done` nothing can be written.
 
-Two keys meet here. The *call key* is the gateway's: the same key is the same call. A *request key* is the
-purchase: `work.bind(request_key)` finds the same purchase made by another call. Both are written with the work.
+Entering claims the key *before* the work runs, and whoever else claims it waits until this block ends: a loser
+has charged no card. Two keys meet here. The *call key* is the gateway's: the same key is the same call. A
+*request key* is the purchase: `work.bind(request_key)` finds the same purchase made by another call. Both are
+written with the work.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from merchant_sdk.errors import AlreadyDone, KeyConflict, Misuse, NoReply, Refused, ReplyBeforeCommit, TokenRefused
+from merchant_sdk.errors import (
+    AlreadyDone,
+    KeyConflict,
+    Misuse,
+    NoReply,
+    Refused,
+    ReplyBeforeCommit,
+    StoreBusy,
+    TokenRefused,
+    TransactionMisuse,
+)
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.reply import mark_repeat, to_json, utc
-from merchant_sdk.store import Kind, Record, Store, Transaction
+from merchant_sdk.store import UNFINISHED, Contention, Kind, Record, Store, Transaction
+
+CLAIM_TRIES = 20
+"""How often a claim is made anew when the database gave another transaction precedence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +72,27 @@ def decide(record: Record | None, key: CallKey | RequestKey, now: float) -> Reco
             raise TokenRefused("token_expired", "This token has expired. Show the cart again and use the new token.")
     if record is None:
         return None
-    if record.fingerprint != key.fingerprint:
+    if record.fingerprint and record.fingerprint != key.fingerprint:
         raise KeyConflict(key.kind, first=record.fingerprint, given=key.fingerprint, first_at=utc(record.at))
     if record.outcome == "refused":
         raise Refused(**json.loads(record.reply))
+    return finished(record)
+
+
+def finished(record: Record) -> Record:
+    """The record, which has a reply. Raises TransactionMisuse for a claim that was committed without one."""
+    if record.reply == UNFINISHED:
+        raise TransactionMisuse(
+            "a work under this key ended its transaction early (a commit inside the block?): what it did is not "
+            "known, and it is not done again; look at the order, then delete or complete the row in oncegate_once"
+        )
     return record
 
 
 class Work:
     """One pass through `once`. Used as a context manager, once."""
 
-    def __init__(self, store: Store, key: CallKey | RequestKey, now: Callable[[], float]) -> None:
+    def __init__(self, store: Store, key: CallKey | RequestKey, now: Callable[[], float], body: str | None) -> None:
         self._store = store
         self._key = key
         self._now = now
@@ -75,14 +100,17 @@ class Work:
         self._open: Transaction | None = None
         self._at = 0.0
         self._bound: RequestKey | None = None
-        self._body: str | None = None
+        self._body = body
         self._found: Answer | None = None
+        self._touched = False
+        self._overtaken = False
 
     @property
     def db(self) -> Any:
         """The connection inside the transaction. Raises AlreadyDone when there is nothing to write."""
         if self.done:
             raise AlreadyDone("this was done before: return work.answer, write nothing")
+        self._touched = True
         return self._transaction.db
 
     @property
@@ -106,7 +134,7 @@ class Work:
 
     @property
     def at(self) -> float:
-        """When this work began, after any wait for the lock: Unix seconds, the time its records carry."""
+        """When this work began: Unix seconds, the time its records carry."""
         return self._at
 
     def bind(self, key: RequestKey, *, order_again: str = "") -> bool:
@@ -119,10 +147,16 @@ class Work:
             return True
         if self._bound is not None:
             raise Misuse("a call is bound to one purchase")
-        record = decide(self._transaction.claim(key.kind, key.text), key, self._at)
+        keys: list[CallKey | RequestKey] = [key]
+        try:
+            self._find(keys, order_again, tries=1)
+        except Contention as contention:
+            if self._touched:
+                # What the work did cannot be repeated from here; it is undone, and the caller may come again.
+                raise StoreBusy("the database gave another transaction precedence; nothing was stored") from contention
+            self._transaction.undo_work()
+            self._find([self._key, *keys], order_again, tries=CLAIM_TRIES)
         self._bound = key
-        if record is not None:
-            self._found = _found(record, order_again)
         return self.done
 
     def forget(self, request_key: str) -> None:
@@ -145,11 +179,7 @@ class Work:
         self._open = self._store.begin()
         self._state = "open"
         try:
-            # Read the clock after the wait for the lock: a loser's time must not lie before its winner's.
-            self._at = self._now()
-            record = decide(self._open.claim(self._key.kind, self._key.text), self._key, self._at)
-            if record is not None:
-                self._found = _found(record, "")
+            self._find([self._key], "", tries=CLAIM_TRIES)
         except BaseException:
             self._end(commit=False)
             raise
@@ -157,42 +187,90 @@ class Work:
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    ) -> bool:
         try:
             commit = self._write_records(exc)
         except BaseException:
             self._end(commit=False)
             raise
         self._end(commit=commit)
+        # A refusal gives way to the success of a twin that came in between; nothing else is held back.
+        return self._overtaken and isinstance(exc, Refused)
+
+    def _find(self, keys: Sequence[CallKey | RequestKey], order_again: str, *, tries: int) -> None:
+        """Claim each key in turn, up to the first that was done before. Raises as `decide`, and Contention
+        or StoreBusy when it could not."""
+        for left in reversed(range(tries)):
+            try:
+                for key in keys:
+                    record = self._claim(key)
+                    if record is not None:
+                        self._found = _found(record, order_again if key.kind == "request" else "")
+                        return
+                return
+            except Contention as contention:
+                if tries == 1:
+                    raise
+                if not left:
+                    raise StoreBusy("others kept the database from deciding; nothing was begun") from contention
+                self._transaction.undo_work()
+
+    def _claim(self, key: CallKey | RequestKey) -> Record | None:
+        if key is self._key:
+            self._at = self._now()
+        wanted = Record(key.kind, key.text, key.fingerprint, "succeeded", self._body or UNFINISHED, self._at)
+        found = self._transaction.claim(wanted)
+        # A claim may have waited for the winner, whose time lies before the loser's.
+        return decide(found, key, self._at if found is None else self._now())
 
     def _write_records(self, exc: BaseException | None) -> bool:
         """Put what this block leaves behind; whether there is anything to commit."""
         if exc is not None:
-            if not isinstance(exc, Refused) or not isinstance(self._key, CallKey) or self.done:
-                return False
-            self._transaction.undo_work()
-            self._put(self._key, to_json({"code": exc.code, "message": exc.message, "status": exc.status}), "refused")
-            return True
+            return isinstance(exc, Refused) and not self.done and self._remember_refusal(exc)
         if self._found is not None:
-            if self._bound is None:
-                return False
-            # Another call of a purchase that was made: it keeps this answer, also when the window has passed.
-            self._transaction.undo_work()
-            self._put(self._key, self._found.body)
-            return True
+            return self._found.matched == "request" and isinstance(self._key, CallKey) and self._keep_answer()
         if self._body is None:
             raise NoReply("the block ended without work.reply(...): nothing was stored")
-        self._put(self._key, self._body)
-        if self._bound is not None:
-            self._put(self._bound, self._body)
+        keys = [self._key] if self._bound is None else [self._key, self._bound]
+        self._transaction.put([self._record(key, self._body) for key in keys])
         return True
 
-    def _put(
+    def _remember_refusal(self, refused: Refused) -> bool:
+        """A refusal stays with its call, so that no twin succeeds after the customer was told no."""
+        if not isinstance(self._key, CallKey):
+            return False
+        if not self._claim_anew():
+            return False
+        reply = to_json({"code": refused.code, "message": refused.message, "status": refused.status})
+        self._transaction.put([self._record(self._key, reply, "refused")])
+        return True
+
+    def _keep_answer(self) -> bool:
+        """Another call of a purchase that was made keeps this answer, also when the window has passed."""
+        answer = self._found
+        if answer is None or not self._claim_anew():
+            return False
+        self._transaction.put([self._record(self._key, answer.body)])
+        return True
+
+    def _claim_anew(self) -> bool:
+        """Undo the work and claim the call's own key; False if a twin answered it meanwhile."""
+        body, found = self._body, self._found
+        self._body = self._found = None
+        self._transaction.undo_work()
+        self._find([self._key], "", tries=CLAIM_TRIES)
+        if self.done:
+            self._overtaken = True
+            return False
+        self._body, self._found = body, found
+        return True
+
+    def _record(
         self, key: CallKey | RequestKey, body: str, outcome: Literal["succeeded", "refused"] = "succeeded"
-    ) -> None:
+    ) -> Record:
         # An answer found as a purchase is kept from now on, not from its first commit: its call may come again
         # for as long as any other.
-        self._transaction.put(Record(key.kind, key.text, key.fingerprint, outcome, body, self._at))
+        return Record(key.kind, key.text, key.fingerprint, outcome, body, self._at)
 
     def _end(self, *, commit: bool) -> None:
         transaction, self._open = self._transaction, None
@@ -207,19 +285,27 @@ class Work:
             transaction.close()
 
     @property
+    def transaction(self) -> Transaction:
+        """The open transaction, for integrations. Raises Misuse outside the block."""
+        return self._transaction
+
+    @property
     def _transaction(self) -> Transaction:
         if self._open is None:
             raise Misuse("the transaction is open only inside the `with` block")
         return self._open
 
 
-def once(store: Store, key: CallKey | RequestKey, *, now: Callable[[], float]) -> Work:
+def once(store: Store, key: CallKey | RequestKey, *, now: Callable[[], float], reply: Any = None) -> Work:
     """Run the block's work once for this key. `now` gives Unix seconds.
+
+    `reply` is for a shop that knows its answer beforehand (an order number of its own making): it is written
+    with the claim and saves the statement that `work.reply(...)` costs.
 
     Entering raises StoreBusy (nothing was begun), KeyConflict, TokenRefused, or the Refused that this call
     was answered with before. A Refused raised inside is remembered with a call key, never with a request key.
     """
-    return Work(store, key, now)
+    return Work(store, key, now, None if reply is None else to_json(reply))
 
 
 def _found(record: Record, order_again: str) -> Answer:

@@ -1,18 +1,31 @@
-"""The port behind `once`: what a database has to offer. `stores/` holds one file per database."""
+"""The port behind `once`: what a database has to offer. `stores/` holds one file per way to reach one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from merchant_sdk.errors import MerchantError
+
 Kind = Literal["call", "request"]
 Outcome = Literal["succeeded", "refused"]
+
+VOID = "void"
+"""Code of the refusal that `call_status` lays under a key that must never run."""
+
+UNFINISHED = ""
+"""The reply of a claim whose work has not ended. It is only ever seen inside its own transaction; found
+committed, it says that somebody ended the transaction inside the work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What was committed under one key. `reply` is JSON text, `at` when, in Unix seconds."""
+    """What was committed under one key. `reply` is JSON text, `at` when, in Unix seconds.
+
+    An empty `fingerprint` stands for every request: only a tombstone has it.
+    """
 
     kind: Kind
     key: str
@@ -22,24 +35,36 @@ class Record:
     at: float
 
 
+class Contention(MerchantError):
+    """The database undid this transaction for the sake of another: a deadlock, or a stale snapshot.
+
+    Never leaves `once`: it undoes its work, claims again and then sees what the other committed.
+    """
+
+
 class Transaction(Protocol):
     """One open transaction, shared by the merchant's writes and the records. Used once, then closed."""
 
     @property
     def db(self) -> Any:
-        """The merchant's connection. It cannot begin, commit or roll back."""
+        """The merchant's connection or session. It cannot begin, commit or roll back."""
 
-    def claim(self, kind: Kind, key: str) -> Record | None:
-        """What is committed under this key. Whoever claims the same key meanwhile waits for our end."""
+    def claim(self, wanted: Record) -> Record | None:
+        """What is committed under this key; None: nothing, and `wanted` now holds the key.
 
-    def put(self, record: Record) -> None:
-        """Write the record in place of what its key held."""
+        It is held by `wanted` itself or by an UNFINISHED mark, for `put` to write over. Whoever
+        claims the same key meanwhile waits for our end. Raises StoreBusy or Contention; both leave the
+        transaction good for `undo_work` and `rollback` only.
+        """
+
+    def put(self, records: Sequence[Record]) -> None:
+        """Write records in place of what their keys held. All are claimed in this transaction."""
 
     def forget(self, kind: Kind, key: str) -> None:
         """Remove the record of this key, if there is one."""
 
     def undo_work(self) -> None:
-        """Undo every write since the beginning; the transaction goes on."""
+        """Undo every write since the beginning. Claims may be lost with it: claim again before `put`."""
 
     def commit(self) -> None:
         """Make it durable. On any error nothing is stored."""
@@ -57,8 +82,9 @@ class Store(Protocol):
     max_writers: int
     """How many transactions one process may usefully hold at a time."""
 
-    def begin(self) -> Transaction:
-        """Open a transaction, waiting for the lock if need be. Raises StoreBusy: nothing was begun."""
+    def begin(self, wait_s: float | None = None) -> Transaction:
+        """Open a transaction. Its claims wait for others at most about `wait_s`; None: as long as the database
+        is configured to. Raises StoreBusy: nothing was begun."""
 
     def reading(self) -> AbstractContextManager[Any]:
         """A connection for reads only, in one consistent snapshot."""

@@ -8,8 +8,9 @@ that `commit()`, `with connection:` and `executescript()` would send.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import astuple
 from os import PathLike, fspath
 from typing import Any, Literal, NoReturn
 
@@ -79,14 +80,13 @@ class SQLiteTransaction:
     def db(self) -> sqlite3.Connection:
         return self._connection
 
-    def claim(self, kind: Kind, key: str) -> Record | None:
-        row = self._raw().execute(_FIND, (kind, key)).fetchone()
+    def claim(self, wanted: Record) -> Record | None:
+        # The write lock holds every key already: nothing has to be written to hold this one.
+        row = self._raw().execute(_FIND, (wanted.kind, wanted.key)).fetchone()
         return None if row is None else Record(*row)
 
-    def put(self, record: Record) -> None:
-        self._raw().execute(
-            _PUT, (record.kind, record.key, record.fingerprint, record.outcome, record.reply, record.at)
-        )
+    def put(self, records: Sequence[Record]) -> None:
+        self._raw().executemany(_PUT, [astuple(record) for record in records])
 
     def forget(self, kind: Kind, key: str) -> None:
         self._raw().execute(_FORGET, (kind, key))
@@ -164,8 +164,10 @@ class SQLiteStore:
         finally:
             connection.close()
 
-    def begin(self) -> SQLiteTransaction:
+    def begin(self, wait_s: float | None = None) -> SQLiteTransaction:
         connection = self._connect(GuardedConnection)
+        if wait_s is not None:
+            connection.execute(f"PRAGMA busy_timeout = {int(wait_s * 1000)}")
         try:
             return SQLiteTransaction(connection)
         except sqlite3.OperationalError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
@@ -94,12 +95,32 @@ def test_all_is_what_is_exported() -> None:
     assert all(hasattr(merchant_sdk, name) for name in merchant_sdk.__all__)
 
 
+# What a file may import besides: the library whose users it is for.
+FOREIGN = {
+    "stores/postgres.py": {"psycopg"},
+    "stores/sqlalchemy.py": {"sqlalchemy"},
+    "stores/sqlalchemy_async.py": {"sqlalchemy"},
+    "stores/django.py": {"django"},
+    "stores/django_app/apps.py": {"django"},
+    "stores/django_app/migrations/0001_initial.py": {"django"},
+}
+
+
 def test_the_sdk_imports_the_standard_library_only() -> None:
-    """Architecture: a leaf that a shop can install without anything else."""
-    foreign = set()
-    for file in Path(merchant_sdk.__file__).parent.rglob("*.py"):
+    """Architecture: a leaf that a shop can install without anything else, but for the stores of its own choice."""
+    root = Path(merchant_sdk.__file__).parent
+    for file in root.rglob("*.py"):
+        foreign = set()
         for node in ast.walk(ast.parse(file.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             foreign |= {name.split(".")[0] for name in names}
-    assert foreign - sys.stdlib_module_names == {"merchant_sdk"}
+        allowed = FOREIGN.get(file.relative_to(root).as_posix(), set())
+        assert foreign - sys.stdlib_module_names - {"merchant_sdk"} == allowed, file
+
+
+def test_importing_the_sdk_loads_none_of_the_stores_libraries() -> None:
+    """A shop on sqlite3 needs no SQLAlchemy."""
+    look = "import sys, merchant_sdk; print(*{'psycopg', 'sqlalchemy', 'django', 'alembic'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""

@@ -1,0 +1,1 @@
+"""What `once` costs on a real database, and whether it holds in a race."""

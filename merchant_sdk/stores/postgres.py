@@ -1,0 +1,267 @@
+"""`once` on PostgreSQL through psycopg 3, with no round trip of its own on the common path.
+
+The claim travels with BEGIN in one message, the reply with COMMIT in another. libpq quotes the values, and the
+message is one text of several statements: the first that fails ends it, COMMIT included.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from typing import Any, Literal, NoReturn, Protocol
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from merchant_sdk.errors import TransactionMisuse
+from merchant_sdk.migrations import ddl
+from merchant_sdk.store import Contention, Kind, Record
+from merchant_sdk.stores.failures import claiming
+from merchant_sdk.stores.records import STATEMENTS, Parameters, Records, pyformat
+
+Isolation = Literal["read committed", "repeatable read", "serializable"]
+Connection = psycopg.Connection[Any]
+
+_SQL = STATEMENTS["postgresql"]
+_OURS = "the transaction belongs to `once`: it commits when the block ends, and rolls back when you raise"
+
+
+class Pool(Protocol):
+    """What is used of `psycopg_pool.ConnectionPool`."""
+
+    def getconn(self) -> Connection:
+        """A connection outside any transaction."""
+
+    def putconn(self, conn: Connection) -> None:
+        """Take it back."""
+
+
+class IdleConnections:
+    """As many connections as there are transactions at a time, kept for the next. A fork starts anew."""
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._connect = connect
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+        self._pid = os.getpid()
+
+    def getconn(self) -> Connection:
+        with self._lock:
+            if self._pid != os.getpid():
+                # The parent's sockets: closing them here would end its sessions.
+                self._idle, self._pid = [], os.getpid()
+            while self._idle:
+                connection = self._idle.pop()
+                if not connection.closed:
+                    return connection
+        return self._connect()
+
+    def putconn(self, conn: Connection) -> None:
+        if conn.closed or conn.info.transaction_status != TransactionStatus.IDLE:
+            conn.close()
+            return
+        with self._lock:
+            self._idle.append(conn)
+
+    def close(self) -> None:
+        """Close what is idle."""
+        with self._lock:
+            while self._idle:
+                self._idle.pop().close()
+
+
+class PsycopgTransaction:
+    """See `store.Transaction`. Begins with its first claim."""
+
+    def __init__(self, pool: Pool, begin: str) -> None:
+        self._pool = pool
+        self._begin = begin
+        self._connection = _taken(pool)
+        self._records = Records("postgresql", self._execute)
+        self._claimed: dict[tuple[Kind, str], Record] = {}
+        self._late: list[Record] = []
+        self._guard()
+
+    @property
+    def db(self) -> Connection:
+        return self._connection
+
+    def claim(self, wanted: Record) -> Record | None:
+        with claiming():
+            if self._status() == TransactionStatus.IDLE:
+                written = self._begin_and_claim(wanted)
+            else:
+                written = self._execute(_SQL.claim, asdict(wanted))[0]
+            if written == 1:
+                self._claimed[wanted.kind, wanted.key] = wanted
+                return None
+            found = self._records.find(wanted.kind, wanted.key)
+        if found is None:
+            raise Contention("the record of this key was removed at this moment")
+        return found
+
+    def put(self, records: Sequence[Record]) -> None:
+        # Sent with COMMIT. What the claim wrote already is not written again.
+        self._late = [record for record in records if self._claimed.get((record.kind, record.key)) != record]
+
+    def forget(self, kind: Kind, key: str) -> None:
+        self._records.forget(kind, key)
+
+    def undo_work(self) -> None:
+        self._claimed.clear()
+        self._late = []
+        if self._status() != TransactionStatus.IDLE:
+            self._connection.execute("ROLLBACK")
+
+    def commit(self) -> None:
+        # In a transaction that failed, COMMIT would be a ROLLBACK without an error.
+        if self._status() != TransactionStatus.INTRANS:
+            raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
+        puts = [_literals(self._connection, _SQL.put, record) for record in self._late]
+        # Never prepared: each of these texts comes once, and would push the merchant's own out of the cache.
+        cursor = self._connection.execute(b"; ".join([*puts, b"COMMIT"]), prepare=False)
+        for _ in self._late:
+            if cursor.rowcount != 1:
+                raise TransactionMisuse("the claim was gone at the end of the work: it committed or rolled back by SQL")
+            cursor.nextset()
+
+    def rollback(self) -> None:
+        # Whatever fails here, a connection that is not idle is closed, which rolls back.
+        with suppress(psycopg.Error):
+            if self._status() not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
+                self._connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        for name in _GUARDED:
+            self._connection.__dict__.pop(name, None)
+        if self._status() != TransactionStatus.IDLE:
+            self._connection.close()
+        with suppress(psycopg.Error):
+            self._pool.putconn(self._connection)
+
+    def _begin_and_claim(self, wanted: Record) -> int:
+        for fresh in (False, True):
+            try:
+                claim = _literals(self._connection, _SQL.claim, wanted)
+                cursor = self._connection.execute(self._begin.encode() + b"; " + claim, prepare=False)
+                while cursor.nextset():
+                    pass
+                return cursor.rowcount
+            except psycopg.OperationalError:
+                # A connection that died while it was idle (a restart, a proxy): nothing was begun on it.
+                if fresh or not self._connection.closed:
+                    raise
+                self.close()
+                self._connection = _taken(self._pool)
+                self._guard()
+        raise AssertionError
+
+    def _execute(self, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
+        with self._connection.cursor(row_factory=tuple_row) as cursor:
+            cursor.execute(pyformat(sql).encode(), parameters)
+            return cursor.rowcount, cursor.fetchall() if cursor.description else ()
+
+    def _status(self) -> TransactionStatus:
+        return self._connection.info.transaction_status
+
+    def _guard(self) -> None:
+        # On the instance, so that a connection of any class and any pool is guarded while it is ours.
+        self._connection.__dict__.update(dict.fromkeys(_GUARDED, _refuse))
+
+
+_GUARDED = ("commit", "rollback", "__exit__")
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise TransactionMisuse(_OURS)
+
+
+def _taken(pool: Pool) -> Connection:
+    connection = pool.getconn()
+    if not connection.autocommit:
+        # psycopg's own BEGIN would be a message more, and would hide ours.
+        connection.autocommit = True
+    return connection
+
+
+def _literals(connection: Connection, sql: str, record: Record) -> bytes:
+    """The statement with the record's fields written into it, quoted by libpq for this very connection."""
+    encoding = connection.info.encoding
+    quote = psycopg.pq.Escaping(connection.pgconn).escape_literal
+    at = repr(record.at).encode()
+    texts = (record.kind, record.key, record.fingerprint, record.outcome, record.reply)
+    kind, key, fingerprint, outcome, reply = (bytes(quote(text.encode(encoding))) for text in texts)
+    named = {b"kind": kind, b"key": key, b"fingerprint": fingerprint, b"outcome": outcome, b"reply": reply, b"at": at}
+    return b"".join(named.get(part, part) for part in _PARTS[sql])
+
+
+# Split once at their parameters: a name stands for a value, the rest for itself.
+_PARTS: dict[str, list[bytes]] = {
+    sql: [part.encode() for part in re.split(r"(?<![:\w]):(\w+)", sql)] for sql in (_SQL.claim, _SQL.put)
+}
+
+
+class PsycopgStore:
+    """See `store.Store`. `work.db` is a psycopg connection.
+
+    `database` is a connection string, of which as many connections are opened as are used at a time, or a
+    pool (psycopg_pool.ConnectionPool). The table is made by the shipped migration, or here with
+    `create_table=True`, together with `schema`. `isolation` is that of the merchant's work.
+    """
+
+    def __init__(
+        self,
+        database: str | Pool,
+        *,
+        create_table: bool = False,
+        schema: str = "",
+        isolation: Isolation = "read committed",
+        max_writers: int = 16,
+    ) -> None:
+        self.max_writers = max_writers
+        self._own = IdleConnections(lambda: _connect(database)) if isinstance(database, str) else None
+        self._pool: Pool = self._own or database  # type: ignore[assignment]
+        self._begin = f"BEGIN ISOLATION LEVEL {isolation.upper()}"
+        if create_table:
+            with self._plain() as connection:
+                connection.execute((ddl("postgresql") + schema).encode())
+
+    def begin(self, wait_s: float | None = None) -> PsycopgTransaction:
+        limit = "" if wait_s is None else f"; SET LOCAL lock_timeout = {max(1, int(wait_s * 1000))}"
+        return PsycopgTransaction(self._pool, self._begin + limit)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        with self._plain() as connection:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            try:
+                yield connection
+            finally:
+                with suppress(psycopg.Error):
+                    connection.execute("ROLLBACK")
+
+    def prune(self, before: float) -> int:
+        with self._plain() as connection:
+            return connection.execute(pyformat(_SQL.prune).encode(), {"before": before}).rowcount
+
+    def close(self) -> None:
+        """Close the store's own idle connections; a pool that was handed in stays open."""
+        if self._own is not None:
+            self._own.close()
+
+    @contextmanager
+    def _plain(self) -> Iterator[Connection]:
+        connection = _taken(self._pool)
+        try:
+            yield connection
+        finally:
+            self._pool.putconn(connection)
+
+
+def _connect(conninfo: str) -> Connection:
+    return psycopg.connect(conninfo, autocommit=True)

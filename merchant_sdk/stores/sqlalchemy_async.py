@@ -1,0 +1,141 @@
+"""`once` for asyncio, through SQLAlchemy's AsyncSession (asyncpg, psycopg, aiosqlite, aiomysql).
+
+    store = AsyncSQLAlchemyStore(async_sessionmaker(engine))
+
+    async with once_async(store, key, now=time.time) as work:
+        if not work.done:
+            work.db.add(Order(...))
+            work.reply({"order_id": "O-1"})
+    return work.answer.result
+
+The rules are those of `once`, and so is the code: the same Work runs in a greenlet, and its database calls
+await.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.util import greenlet_spawn
+
+from merchant_sdk.call_status import CallStatus, call_status
+from merchant_sdk.keys import CallKey, RequestKey
+from merchant_sdk.once import Answer, Work, once
+from merchant_sdk.store import Store
+from merchant_sdk.stores.sqlalchemy import (
+    SQLAlchemyStore,
+    SQLAlchemyTransaction,
+    begin_reading,
+    end_reading,
+)
+
+
+class AsyncSQLAlchemyStore:
+    """`sessions` makes a new AsyncSession per transaction, such as an `async_sessionmaker`."""
+
+    def __init__(self, sessions: Callable[[], AsyncSession], *, max_writers: int = 16) -> None:
+        self.sync = _Sessions(sessions, max_writers)
+
+    async def create_table(self) -> None:
+        """Make the table where it is missing."""
+        await greenlet_spawn(self.sync.create_table)
+
+    async def status(self, key: str, *, now: Callable[[], float], wait_s: float = 0.25) -> CallStatus:
+        """See `call_status`."""
+        return await greenlet_spawn(call_status, self.sync, key, now=now, wait_s=wait_s)
+
+    async def prune(self, before: float) -> int:
+        """See `store.Store.prune`."""
+        return await greenlet_spawn(self.sync.prune, before)
+
+
+class _Sessions(SQLAlchemyStore):
+    """The sync store over the sync sessions inside the async ones. Only to be used in a greenlet."""
+
+    def __init__(self, sessions: Callable[[], AsyncSession], max_writers: int) -> None:
+        # The async sessions are kept: they must not be collected while their sync one is in use.
+        self._async_sessions = sessions
+        super().__init__(lambda: sessions().sync_session, max_writers=max_writers)
+
+    def begin(self, wait_s: float | None = None) -> SQLAlchemyTransaction:
+        session = self._async_sessions()
+        transaction = SQLAlchemyTransaction(session.sync_session, self._vendor, wait_s)
+        transaction.async_session = session
+        return transaction
+
+    @contextmanager
+    def reading(self) -> Iterator[AsyncSession]:  # type: ignore[override]
+        session = self._async_sessions()
+        try:
+            begin_reading(session.sync_session, self._vendor)
+            yield session
+        finally:
+            end_reading(session.sync_session, self._vendor)
+
+
+class AsyncWork:
+    """See `once.Work`; `db` is an AsyncSession, and `bind` and `forget` are awaited."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    @property
+    def db(self) -> AsyncSession:
+        """See `Work.db`."""
+        self._work.db  # noqa: B018 (raises when there is nothing to write)
+        session = self._work.transaction.async_session  # type: ignore[attr-defined]
+        assert isinstance(session, AsyncSession)
+        return session
+
+    @property
+    def done(self) -> bool:
+        """See `Work.done`."""
+        return self._work.done
+
+    @property
+    def answer(self) -> Answer:
+        """See `Work.answer`."""
+        return self._work.answer
+
+    @property
+    def request_key(self) -> RequestKey | None:
+        """See `Work.request_key`."""
+        return self._work.request_key
+
+    @property
+    def at(self) -> float:
+        """See `Work.at`."""
+        return self._work.at
+
+    async def bind(self, key: RequestKey, *, order_again: str = "") -> bool:
+        """See `Work.bind`."""
+        return await greenlet_spawn(self._work.bind, key, order_again=order_again)
+
+    async def forget(self, request_key: str) -> None:
+        """See `Work.forget`."""
+        await greenlet_spawn(self._work.forget, request_key)
+
+    def reply(self, result: Any) -> None:
+        """See `Work.reply`."""
+        self._work.reply(result)
+
+    async def __aenter__(self) -> Self:
+        await greenlet_spawn(self._work.__enter__)
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        return await greenlet_spawn(self._work.__exit__, exc_type, exc, trace)
+
+
+def once_async(
+    store: AsyncSQLAlchemyStore, key: CallKey | RequestKey, *, now: Callable[[], float], reply: Any = None
+) -> AsyncWork:
+    """See `once`."""
+    sync: Store = store.sync
+    return AsyncWork(once(sync, key, now=now, reply=reply))
