@@ -85,6 +85,13 @@ def opened(what: str, is_open: Callable[[], bool], *, key: object) -> None:
         inside.units[id(key)] = Unit(what, merchants_line(), is_open)
 
 
+def note(unit: Unit) -> None:
+    """A transaction that an integration found by itself."""
+    inside = _request.get()
+    if inside is not None:
+        inside.units[id(unit)] = unit
+
+
 def wrote(key: object) -> None:
     """Something was written in it."""
     inside = _request.get()
