@@ -79,8 +79,6 @@ class Endpoint:
             name = raw_name.lower()
             if name == b"content-encoding":
                 raise Rejected(error_reply(415, "encoding_not_accepted", "Bodies are sent without an encoding."))
-            if name == b"content-type" and value.split(b";")[0].strip().lower() not in _JSON_TYPES:
-                raise Rejected(error_reply(415, "content_type_not_accepted", "A body is application/json."))
             if name == b"content-length":
                 if not value.isdigit():
                     raise Rejected(error_reply(400, "malformed_request", "Content-Length is a whole number."))
@@ -92,8 +90,11 @@ class Endpoint:
             raise Rejected(error_reply(413, "body_too_large", f"A body is at most {self.max_body} bytes."))
 
     def accept(self, path: str, headers: Headers, body: bytes) -> Job:
-        """Verify and read a request. Raises SignatureError or MalformedCall."""
+        """Verify and read a request. Raises SignatureError, MalformedCall or Rejected."""
         verified = verify(self.shop.secrets, headers, body, now=self.shop.now())
+        for name, value in headers:
+            if name.lower() == b"content-type" and value.split(b";")[0].strip().lower() not in _JSON_TYPES:
+                raise Rejected(error_reply(415, "content_type_not_accepted", "A body is application/json."))
         if path.rstrip("/").endswith(STATUS_PATH):
             # A status question and a call cannot be taken for one another: neither has the other's fields.
             key = parse_question(body)
