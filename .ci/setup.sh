@@ -3,6 +3,7 @@
 # Run by `make`; quiet and quick when there is nothing to do.
 #   PYTHON=...        the Python to use (3.11 or newer)
 #   WITHOUT_REDIS=1   go on without a redis-server: its tests are then skipped
+#   WITHOUT_POSTGRES=1  the same for PostgreSQL, which is never required: without one its tests are skipped
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -105,4 +106,52 @@ if [ -z "${WITHOUT_REDIS:-}" ] && ! redis_found; then
     redis_found || fail "A redis-server 7.0 or newer, or valkey-server, is needed on PATH. Install one, for example" \
         "  apt-get install redis-server | dnf install valkey | apk add redis | brew install redis" \
         "or set WITHOUT_REDIS=1 to go on without (its tests are then skipped)."
+fi
+
+# --- PostgreSQL, for the merchant SDK's tests -----------------------------------------------------------
+
+postgres_found() {
+    command -v initdb >/dev/null 2>&1 && return 0
+    for folder in /usr/lib/postgresql/*/bin /usr/pgsql-*/bin /opt/homebrew/opt/postgresql*/bin; do
+        if [ -x "$folder/initdb" ]; then return 0; fi
+    done
+    return 1
+}
+
+install_postgres() {
+    if command -v brew >/dev/null 2>&1; then
+        say "Installing PostgreSQL with brew ..."
+        quietly brew install postgresql@17
+        return
+    fi
+    if [ "$(id -u)" -ne 0 ] && ! sudo -n true 2>/dev/null; then return 1; fi
+    for manager in apt-get dnf apk pacman; do
+        if command -v "$manager" >/dev/null 2>&1; then
+            say "Installing PostgreSQL with $manager ..."
+            case $manager in
+            apt-get)
+                quietly as_root apt-get update || true
+                # No cluster of its own: the tests start private ones.
+                quietly as_root env DEBIAN_FRONTEND=noninteractive \
+                    apt-get install -y --no-install-recommends postgresql-common || true
+                if [ -f /etc/postgresql-common/createcluster.conf ]; then
+                    as_root sed -i 's/^#*create_main_cluster.*/create_main_cluster = false/' \
+                        /etc/postgresql-common/createcluster.conf || true
+                fi
+                quietly as_root env DEBIAN_FRONTEND=noninteractive \
+                    apt-get install -y --no-install-recommends postgresql
+                ;;
+            dnf) quietly as_root dnf install -y postgresql-server ;;
+            apk) quietly as_root apk add postgresql ;;
+            pacman) quietly as_root pacman -Sy --noconfirm postgresql ;;
+            esac
+            return
+        fi
+    done
+    return 1
+}
+
+if [ -z "${WITHOUT_POSTGRES:-}" ] && ! postgres_found; then
+    install_postgres || true
+    postgres_found || say "No PostgreSQL found or installed: the tests that need one will be skipped."
 fi

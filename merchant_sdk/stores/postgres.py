@@ -1,12 +1,13 @@
 """`once` on PostgreSQL through psycopg 3, with no round trip of its own on the common path.
 
-The claim travels with BEGIN in one message, the reply with COMMIT in another. psycopg's ClientCursor quotes the
-values, so the message is one text of several statements; the first that fails ends it, COMMIT included.
+The claim travels with BEGIN in one message, the reply with COMMIT in another. libpq quotes the values, and the
+message is one text of several statements: the first that fails ends it, COMMIT included.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -121,8 +122,9 @@ class PsycopgTransaction:
         # In a transaction that failed, COMMIT would be a ROLLBACK without an error.
         if self._status() != TransactionStatus.INTRANS:
             raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
-        sql = "; ".join([*(_literal(self._connection, _SQL.put, asdict(record)) for record in self._late), "COMMIT"])
-        cursor = self._connection.execute(sql.encode())
+        puts = [_literals(self._connection, _SQL.put, record) for record in self._late]
+        # Never prepared: each of these texts comes once, and would push the merchant's own out of the cache.
+        cursor = self._connection.execute(b"; ".join([*puts, b"COMMIT"]), prepare=False)
         for _ in self._late:
             if cursor.rowcount != 1:
                 raise TransactionMisuse("the claim was gone at the end of the work: it committed or rolled back by SQL")
@@ -145,8 +147,8 @@ class PsycopgTransaction:
     def _begin_and_claim(self, wanted: Record) -> int:
         for fresh in (False, True):
             try:
-                claim = _literal(self._connection, _SQL.claim, asdict(wanted))
-                cursor = self._connection.execute(f"{self._begin}; {claim}".encode())
+                claim = _literals(self._connection, _SQL.claim, wanted)
+                cursor = self._connection.execute(self._begin.encode() + b"; " + claim, prepare=False)
                 while cursor.nextset():
                     pass
                 return cursor.rowcount
@@ -187,8 +189,21 @@ def _taken(pool: Pool) -> Connection:
     return connection
 
 
-def _literal(connection: Connection, sql: str, parameters: Parameters) -> str:
-    return psycopg.ClientCursor(connection).mogrify(pyformat(sql).encode(), parameters)
+def _literals(connection: Connection, sql: str, record: Record) -> bytes:
+    """The statement with the record's fields written into it, quoted by libpq for this very connection."""
+    encoding = connection.info.encoding
+    quote = psycopg.pq.Escaping(connection.pgconn).escape_literal
+    at = repr(record.at).encode()
+    texts = (record.kind, record.key, record.fingerprint, record.outcome, record.reply)
+    kind, key, fingerprint, outcome, reply = (bytes(quote(text.encode(encoding))) for text in texts)
+    named = {b"kind": kind, b"key": key, b"fingerprint": fingerprint, b"outcome": outcome, b"reply": reply, b"at": at}
+    return b"".join(named.get(part, part) for part in _PARTS[sql])
+
+
+# Split once at their parameters: a name stands for a value, the rest for itself.
+_PARTS: dict[str, list[bytes]] = {
+    sql: [part.encode() for part in re.split(r"(?<![:\w]):(\w+)", sql)] for sql in (_SQL.claim, _SQL.put)
+}
 
 
 class PsycopgStore:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any, Literal
 
 from merchant_sdk.errors import TransactionMisuse
@@ -77,6 +78,7 @@ STATEMENTS: dict[Vendor, Statements] = {
 }
 
 
+@cache
 def pyformat(sql: str) -> str:
     """The same statement with `%(name)s` for `:name`, as DB-API drivers write it."""
     return re.sub(r"(?<![:\w]):(\w+)", r"%(\1)s", sql)

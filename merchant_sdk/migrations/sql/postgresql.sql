@@ -7,4 +7,4 @@ CREATE TABLE IF NOT EXISTS oncegate_once (
     at double precision NOT NULL,
     PRIMARY KEY (kind, key)
 );
-CREATE INDEX IF NOT EXISTS oncegate_once_at ON oncegate_once (at);
+CREATE INDEX IF NOT EXISTS oncegate_once_at ON oncegate_once USING brin (at);

@@ -1,0 +1,105 @@
+"""`make bench-sdk`: `once` on a private PostgreSQL, in milliseconds, statements and races."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from contextlib import ExitStack
+from typing import Final
+
+from benchmarks.sdk.databases import NoServer, private_postgres
+from benchmarks.sdk.orders import ORDERS, makers
+from benchmarks.sdk.race import race
+from benchmarks.sdk.wire_count import counted
+from merchant_sdk.stores.postgres import PsycopgStore
+
+BAR: Final = 1.5
+# Each kind and what it is measured against.
+AGAINST: Final = {
+    "once": "bare",
+    "once, reply known": "bare",
+    "once and bind": "bare",
+    "once, SQLAlchemy": "bare, SQLAlchemy",
+}
+_PROCESSES: Final = 4
+_SEED: Final = 6
+
+
+def main() -> int:
+    """0 if `once` is inside the bar and every round of the race was one order."""
+    parser = argparse.ArgumentParser(prog="make bench-sdk", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer orders and rounds: a look in half a minute")
+    parser.add_argument("--rounds", type=int, help="rounds of the race (200)")
+    args = parser.parse_args()
+    rounds = args.rounds if args.rounds is not None else 20 if args.quick else 200
+    try:
+        with private_postgres() as conninfo:
+            PsycopgStore(conninfo, create_table=True, schema=ORDERS).close()
+            _show_statements(conninfo)
+            slow = [
+                what
+                for concurrent in (1, 32)
+                for what in _show_latencies(conninfo, concurrent, 100 if args.quick else 2000 // (1 + concurrent // 16))
+            ]
+            print(f"\nrace: 20 at once on 4 processes, {rounds} rounds, a worker killed in each tenth")
+            result = race(conninfo, rounds, say=print)
+    except NoServer as why:
+        print(f"{why}\nInstall PostgreSQL, for example: apt-get install postgresql", file=sys.stderr)
+        return 2
+    print(f"  {result.orders} orders, {result.answers} answers, {result.kills} kills, {len(result.wrong)} wrong rounds")
+    for line in (*result.wrong, *slow):
+        print(f"  FAILED {line}")
+    return 1 if slow or result.wrong or result.orders != rounds else 0
+
+
+def _show_statements(conninfo: str) -> None:
+    print("on the wire, for one order" + " " * 4 + "statements  round trips")
+    with counted(conninfo) as (proxied, count), ExitStack() as closing:
+        for name, make in makers(proxied, closing).items():
+            place = make()
+            for _ in range(10):  # past psycopg's own preparing of repeated statements
+                place()
+            count.clear()
+            place()
+            print(f"  {name:<28}{len(count.statements):>10}{count.round_trips:>13}")
+
+
+def _show_latencies(conninfo: str, concurrent: int, orders: int) -> list[str]:
+    processes = 1 if concurrent == 1 else _PROCESSES
+    names = [*dict.fromkeys(AGAINST.values()), *AGAINST]
+    command = [sys.executable, "-m", "benchmarks.sdk.orders", conninfo, json.dumps(names)]
+    command += [str(concurrent // processes), str(orders)]
+    running = [
+        subprocess.Popen([*command, str(_SEED + number)], stdout=subprocess.PIPE, text=True)
+        for number in range(processes)
+    ]
+    taken: dict[str, list[float]] = {name: [] for name in names}
+    for process in running:
+        for name, latencies in json.loads(process.communicate()[0]).items():
+            taken[name] += latencies
+    print(
+        f"\n{concurrent} at a time, {len(taken['bare'])} orders of each kind, interleaved" + " " * 6 + "p50 ms   p99 ms"
+    )
+    slow = []
+    for name in names:
+        p50, p99 = (_percentile(taken[name], share) for share in (0.5, 0.99))
+        told = f"  {name:<46}{p50 * 1000:>11.2f}{p99 * 1000:>9.2f}"
+        if name in AGAINST:
+            ratio = p50 / _percentile(taken[AGAINST[name]], 0.5)
+            tail = p99 / _percentile(taken[AGAINST[name]], 0.99)
+            told += f"   {ratio:.2f} and {tail:.2f} times {AGAINST[name]}"
+            if name == "once" and ratio > BAR:
+                slow.append(f"{name} at {concurrent}: {ratio:.2f} times the latency, the bar is {BAR}")
+        print(told)
+    return slow
+
+
+def _percentile(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""One order, inserted bare and inside `once`: what is compared. `python -m benchmarks.sdk.orders …` is a process of
+the run that places orders in threads and prints its latencies."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, Final
+
+import psycopg
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from merchant_sdk import CallKey, Line, once, request_key
+from merchant_sdk.stores.postgres import PsycopgStore
+from merchant_sdk.stores.sqlalchemy import SQLAlchemyStore
+
+ORDERS: Final = "CREATE TABLE IF NOT EXISTS orders (id bigserial PRIMARY KEY, buyer text NOT NULL)"
+_INSERT: Final = "INSERT INTO orders (buyer) VALUES (%s) RETURNING id"
+_INSERT_NAMED: Final = sa.text("INSERT INTO orders (buyer) VALUES (:buyer) RETURNING id")
+_WARM: Final = 30
+
+Place = Callable[[], Any]
+
+
+def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
+    """For each way to place an order: a function that makes a placer for one thread. `closing` ends them."""
+    parts = dict(part.split("=") for part in conninfo.split())
+    engine = sa.create_engine(
+        f"postgresql+psycopg://{parts['user']}@/{parts['dbname']}?host={parts['host']}", pool_size=64
+    )
+    store, mapped = PsycopgStore(conninfo), SQLAlchemyStore(lambda: Session(engine))
+    closing.callback(engine.dispose)
+    closing.callback(store.close)
+
+    def bare() -> Place:
+        connection = psycopg.connect(conninfo)
+        closing.callback(connection.close)
+
+        def place() -> None:
+            connection.execute(_INSERT, ["b-1"]).fetchone()
+            connection.commit()
+
+        return place
+
+    def with_once(*, known: bool = False, bind: bool = False) -> Place:
+        def place() -> None:
+            call = CallKey(str(uuid.uuid4()), "f")
+            with once(store, call, now=time.time, reply={"order_id": call.text} if known else None) as work:
+                if bind:
+                    work.bind(request_key("order", buyer=call.text, cart=[Line("pizza", 1)], window_s=1200))
+                row = work.db.execute(_INSERT, ["b-1"]).fetchone()
+                if not known:
+                    work.reply({"order_id": row[0]})
+
+        return place
+
+    def bare_session() -> Place:
+        def place() -> None:
+            with Session(engine) as session:
+                session.execute(_INSERT_NAMED, {"buyer": "b-1"}).scalar_one()
+                session.commit()
+
+        return place
+
+    def session_once() -> Place:
+        def place() -> None:
+            with once(mapped, CallKey(str(uuid.uuid4()), "f"), now=time.time) as work:
+                work.reply({"order_id": work.db.execute(_INSERT_NAMED, {"buyer": "b-1"}).scalar_one()})
+
+        return place
+
+    return {
+        "bare": bare,
+        "once": with_once,
+        "once, reply known": lambda: with_once(known=True),
+        "once and bind": lambda: with_once(bind=True),
+        "bare, SQLAlchemy": bare_session,
+        "once, SQLAlchemy": session_once,
+    }
+
+
+def measure(conninfo: str, names: list[str], threads: int, orders: int, seed: int) -> dict[str, list[float]]:
+    """Latencies in seconds by name: each thread places `orders` of each kind, in a shuffled order."""
+    closing = ExitStack()
+    made = makers(conninfo, closing)
+    taken: dict[str, list[float]] = {name: [] for name in names}
+    start = threading.Barrier(threads)
+
+    def run(number: int) -> None:
+        places = {name: made[name]() for name in names}
+        turns = names * orders
+        random.Random(f"{seed} {number}").shuffle(turns)
+        for name in names * _WARM:
+            places[name]()
+        start.wait()
+        for name in turns:
+            before = time.perf_counter()
+            places[name]()
+            taken[name].append(time.perf_counter() - before)
+
+    running = [threading.Thread(target=run, args=(number,)) for number in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    closing.close()
+    return taken
+
+
+if __name__ == "__main__":
+    at, wanted, at_once, each, seed_text = sys.argv[1:]
+    print(json.dumps(measure(at, json.loads(wanted), int(at_once), int(each), int(seed_text))))

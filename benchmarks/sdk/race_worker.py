@@ -1,0 +1,48 @@
+"""One worker process of the race: `python -m benchmarks.sdk.race_worker CONNINFO THREADS`.
+
+A line `<round>` on stdin is a round: every thread places the round's order, and `<round> <order id>` is printed
+for each. `die <round>` inserts the order, prints `inside`, and waits in the open transaction to be killed.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from merchant_sdk import CallKey, Line, once, request_key
+from merchant_sdk.stores.postgres import PsycopgStore
+
+
+def place(store: PsycopgStore, turn: str, call: str, start: threading.Barrier, *, die: bool = False) -> str:
+    """The number of the round's order, whoever placed it."""
+    start.wait()
+    with once(store, CallKey(call, turn), now=time.time) as work:
+        if not work.bind(request_key("order", buyer=turn, cart=[Line("pizza", 1)], session=turn)):
+            row = work.db.execute("INSERT INTO orders (buyer) VALUES (%s) RETURNING id", [turn]).fetchone()
+            if die:
+                print("inside", flush=True)
+                sys.stdin.readline()
+            work.reply({"order_id": row[0]})
+    return f"{turn} {work.answer.result['order_id']}"
+
+
+def main(conninfo: str, threads: int) -> None:
+    """Rounds until stdin ends."""
+    store = PsycopgStore(conninfo)
+    with ThreadPoolExecutor(threads) as pool:
+        for line in iter(sys.stdin.readline, ""):
+            verb, _, turn = line.strip().rpartition(" ")
+            if verb == "die":
+                place(store, turn, f"doomed-{turn}", threading.Barrier(1), die=True)
+                continue
+            start = threading.Barrier(threads)
+            # Half the threads of every process share one call key, the others bring keys of their own.
+            calls = [turn if n % 2 else f"{turn} {id(store)} {n}" for n in range(threads)]
+            for reply in pool.map(lambda call, t=turn, s=start: place(store, t, call, s), calls):
+                print(reply, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
