@@ -56,9 +56,9 @@ class CommitBeforeReply:
             await self._app(scope, receive, send)
             return
         with units.request() as request:
-            kept = _Kept(request, self._max_reply)
+            kept = _Kept(request, self._max_reply, receive)
             try:
-                await self._app(scope, receive, kept.send)
+                await self._app(scope, kept.receive, kept.send)
                 kept.finish()
             except asyncio.CancelledError:
                 raise
@@ -73,11 +73,18 @@ class CommitBeforeReply:
 
 
 class _Kept:
-    def __init__(self, request: units.Request, max_reply: int) -> None:
+    def __init__(self, request: units.Request, max_reply: int, receive: Receive) -> None:
         self.messages: list[Message] = []
+        self._receive = receive
+        self._gone = False
         self._request = request
         self._left = max_reply
         self._whole = False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._gone = self._gone or message["type"] == "http.disconnect"
+        return message
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -90,6 +97,8 @@ class _Kept:
         self._whole = self._whole or last
 
     def finish(self) -> None:
+        if not self.messages and self._gone:
+            return  # nobody is left to be answered
         if not self._whole:
             raise RuntimeError("the application returned without a whole reply")
         self._request.check(success=self.messages[0]["status"] < 400)

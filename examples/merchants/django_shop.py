@@ -16,6 +16,7 @@ settings.configure(
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": os.environ.get("SHOP_DATABASE", "orders.db"),
             "ATOMIC_REQUESTS": True,
+            "OPTIONS": {"transaction_mode": "IMMEDIATE"},
         }
     },
     INSTALLED_APPS=["merchant_sdk.stores.django_app"],
