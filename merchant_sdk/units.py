@@ -7,6 +7,7 @@ across threads and tasks that inherit the context, as those of Starlette, FastAP
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
@@ -205,8 +206,15 @@ def _probe(connection: Any) -> Callable[[], bool]:
     if callable(asked):
         return lambda: bool(connection.in_transaction())
     if isinstance(asked, bool):
-        return lambda: bool(connection.in_transaction)
+        return lambda: _plainly(connection)
     info = getattr(connection, "info", None)
     if hasattr(info, "transaction_status"):
         return lambda: not connection.closed and connection.info.transaction_status.name != "IDLE"
     raise TypeError(f"a {type(connection).__name__} cannot be asked whether it is inside a transaction")
+
+
+def _plainly(connection: Any) -> bool:
+    try:
+        return bool(connection.in_transaction)
+    except sqlite3.ProgrammingError:  # closed, which rolls back
+        return False
