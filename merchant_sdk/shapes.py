@@ -157,15 +157,17 @@ def _mapping(annotation: Any, defs: dict[str, Schema]) -> Shape:
 def _union(annotation: Any, defs: dict[str, Schema]) -> Shape:
     options = [shape_of(option, defs) for option in typing.get_args(annotation)]
 
+    others = [option for option in options if option.schema != {"type": "null"}]
+
     def read(value: Any, path: str) -> Any:
-        first: Unfit | None = None
+        unfit = []
         for option in options:
             try:
                 return option.read(value, path)
-            except Unfit as unfit:
-                first = first or unfit
-        assert first is not None
-        raise first if len(first.path) > len(path) else Unfit(path, "has the wrong type")
+            except Unfit as each:
+                if option in others:
+                    unfit.append(each)
+        raise unfit[0] if len(others) == 1 else Unfit(path, "has the wrong type")
 
     return Shape({"anyOf": [option.schema for option in options]}, read)
 
@@ -253,13 +255,14 @@ def _dataclass(annotation: Any, defs: dict[str, Schema]) -> Shape:
 
 def _typed_dict(annotation: Any, defs: dict[str, Schema]) -> Shape:
     hints = typing.get_type_hints(annotation, include_extras=True)
-    needed = annotation.__required_keys__
-    return object_shape({name: (shape_of(_bare(hint), defs), name in needed) for name, hint in hints.items()}, _same)
-
-
-def _bare(hint: Any) -> Any:
-    wrapped = typing.get_origin(hint) in (typing.Required, typing.NotRequired)
-    return typing.get_args(hint)[0] if wrapped else hint
+    fields = {}
+    for name, hint in hints.items():
+        # Not by __required_keys__ alone: it does not see through annotations that are texts.
+        said = typing.get_origin(hint)
+        needed = said is typing.Required or (said is not typing.NotRequired and name in annotation.__required_keys__)
+        bare = typing.get_args(hint)[0] if said in (typing.Required, typing.NotRequired) else hint
+        fields[name] = shape_of(bare, defs), needed
+    return object_shape(fields, _same)
 
 
 def _is_pydantic(annotation: Any) -> bool:
