@@ -47,6 +47,7 @@ class Client:
 
     port: int
     prefix: str = ""
+    log: Path = Path(os.devnull)
 
     def send(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Said:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=BOUND_S)
@@ -106,7 +107,7 @@ def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
             )
             stack.callback(child.wait, BOUND_S)
             stack.callback(child.terminate)
-            client = Client(port, prefix)
+            client = Client(port, prefix, folder / "server.log")
             deadline = time.monotonic() + BOUND_S
             while True:
                 try:
