@@ -3,7 +3,7 @@
 # Run by `make`; quiet and quick when there is nothing to do.
 #   PYTHON=...        the Python to use (3.11 or newer)
 #   WITHOUT_REDIS=1   go on without a redis-server: its tests are then skipped
-#   WITHOUT_POSTGRES=1  the same for PostgreSQL, which is never required: without one its tests are skipped
+#   WITHOUT_POSTGRES=1  go on without PostgreSQL, which is never required: without one its tests are skipped
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -131,13 +131,6 @@ install_postgres() {
             case $manager in
             apt-get)
                 quietly as_root apt-get update || true
-                # No cluster of its own: the tests start private ones.
-                quietly as_root env DEBIAN_FRONTEND=noninteractive \
-                    apt-get install -y --no-install-recommends postgresql-common || true
-                if [ -f /etc/postgresql-common/createcluster.conf ]; then
-                    as_root sed -i 's/^#*create_main_cluster.*/create_main_cluster = false/' \
-                        /etc/postgresql-common/createcluster.conf || true
-                fi
                 quietly as_root env DEBIAN_FRONTEND=noninteractive \
                     apt-get install -y --no-install-recommends postgresql
                 ;;

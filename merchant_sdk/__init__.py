@@ -25,12 +25,12 @@ from merchant_sdk.errors import (
     TokenRefused,
     TransactionMisuse,
 )
-from merchant_sdk.fingerprint import fingerprint
+from merchant_sdk.fingerprint import fingerprint, named_fingerprint
 from merchant_sdk.issued_token import issue_token, redeem
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.money import minor_units
 from merchant_sdk.once import Answer, Work, once
-from merchant_sdk.request_key import Line, request_key
+from merchant_sdk.request_key import Line, given_key, request_key
 from merchant_sdk.shapes import Arg
 from merchant_sdk.shop import CallWork, Read, Shop
 from merchant_sdk.signing import Verified, sign, verify
@@ -70,8 +70,10 @@ __all__ = [
     "Work",
     "call_status",
     "fingerprint",
+    "given_key",
     "issue_token",
     "minor_units",
+    "named_fingerprint",
     "once",
     "redeem",
     "request_key",

@@ -24,6 +24,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from merchant_sdk.fingerprint import differing
+
 SignatureKind = Literal["missing", "duplicate", "malformed", "too_long", "wrong_scheme", "out_of_time", "no_match"]
 
 _SIGNATURE_TEXT: dict[SignatureKind, str] = {
@@ -74,13 +76,16 @@ class Refused(MerchantError):
 
 
 class KeyConflict(Refused):
-    """The same key with another fingerprint: never answered with the first one's result (2.2)."""
+    """The same key with another fingerprint: never answered with the first one's result (2.2).
+
+    `fields` names what differs (cart, buyer, arguments …) where the fingerprints can tell.
+    """
 
     def __init__(self, kind: str, *, first: str, given: str, first_at: str) -> None:
+        self.fields = differing(first, given)
+        what = f" ({' and '.join(self.fields)} differ)" if self.fields else f" ({first[:12]}, now {given[:12]})"
         super().__init__(
-            "key_reused",
-            f"This {kind} key was used at {first_at} for something else ({first[:12]}); "
-            f"this request is {given[:12]}. Nothing was done.",
+            "key_reused", f"This {kind} key was used at {first_at} for something else{what}. Nothing was done."
         )
         self.first_fingerprint = first
         self.fingerprint = given

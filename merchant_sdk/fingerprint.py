@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
+
+_HALF = 32  # hex digits: 128 bits
 
 
 def digest(parts: Iterable[bytes]) -> str:
@@ -25,6 +27,22 @@ def fingerprint(value: Any) -> str:
     are refused, since two different decimal texts can share one.
     """
     return digest(_parts(value))
+
+
+def named_fingerprint(fields: Mapping[str, Any]) -> str:
+    """A fingerprint that can tell which field differs: `<name>:<half a digest>` for each, sorted by name.
+
+    Values as for `fingerprint`. Raises TypeError as that does.
+    """
+    return ",".join(f"{name}:{fingerprint(value)[:_HALF]}" for name, value in sorted(fields.items()))
+
+
+def differing(first: str, given: str) -> tuple[str, ...]:
+    """The fields in which two named fingerprints differ; none where either is not named."""
+    one, other = (dict(part.rpartition(":")[::2] for part in text.split(",")) for text in (first, given))
+    if "" in one or "" in other:
+        return ()
+    return tuple(name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name))
 
 
 def _parts(value: Any) -> Iterable[bytes]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from merchant_sdk.errors import KeyInputError
-from merchant_sdk.fingerprint import digest
+from merchant_sdk.fingerprint import digest, named_fingerprint
 from merchant_sdk.keys import RequestKey
 from merchant_sdk.money import Amount, exponent, minor_units
 
@@ -71,6 +71,32 @@ def request_key(
         fingerprint=purchase_fingerprint(what, details),
         window_s=window_s,
     )
+
+
+def given_key(
+    text: str,
+    *,
+    purpose: str,
+    buyer: str,
+    cart: Sequence[Line],
+    currency: str | None = None,
+    details: Mapping[str, str] | None = None,
+) -> RequestKey:
+    """The key that somebody else gave this purchase, an `Idempotency-Key` of your own site's, say. Pure.
+
+    It stands for one purchase for ever: with another purpose, buyer, cart or details it is a KeyConflict that
+    names what differs. Raises KeyInputError (also for a key over 1,024 bytes) or MoneyError.
+    """
+    name = text_part("key", text)
+    parts = purchase_parts(purpose, buyer, cart, currency)
+    fields = {
+        "purpose": parts[:1],
+        "buyer": parts[1:2],
+        "cart": parts[2:],
+        "details": [text for pair in _pairs("details", details or {}) for text in pair],
+    }
+    named = named_fingerprint({field: digest(values) for field, values in fields.items()})
+    return RequestKey(text=VERSION + digest([b"oncegate.given-key.v1", name]), fingerprint=named)
 
 
 def purchase_parts(purpose: str, buyer: str, cart: Sequence[Line], currency: str | None) -> list[bytes]:

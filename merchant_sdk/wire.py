@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from merchant_sdk.errors import MalformedCall
-from merchant_sdk.fingerprint import fingerprint
+from merchant_sdk.fingerprint import named_fingerprint
 from merchant_sdk.keys import CallKey
 
 # What the gateway lets through (2.9): a bound tighter than its own would fail a call that was already granted.
@@ -45,8 +45,13 @@ class Call:
 
     def call_key(self) -> CallKey:
         """The key of this call. Its fingerprint covers tool, arguments, company and conversation."""
-        what = [self.tool, self.arguments, self.context.company, self.context.conversation]
-        return CallKey(self.key, fingerprint(what))
+        what = {
+            "tool": self.tool,
+            "arguments": self.arguments,
+            "company": self.context.company,
+            "conversation": self.context.conversation,
+        }
+        return CallKey(self.key, named_fingerprint(what))
 
 
 def parse_call(key: str, body: bytes) -> Call:
