@@ -150,6 +150,8 @@ class CommitBeforeReplyWSGI:
 
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], None]:
             request.answering()
+            if exc_info is not None:
+                body.clear()  # nothing of it has left
             started[:] = [(status, headers)]
             return keep
 
