@@ -6,6 +6,7 @@ Standard library only. Start with `docs/merchants.md`.
 from __future__ import annotations
 
 from merchant_sdk.call_status import CallStatus, call_status
+from merchant_sdk.commit_before_reply import CommitBeforeReply, CommitBeforeReplyWSGI
 from merchant_sdk.errors import (
     AlreadyDone,
     KeyConflict,
@@ -17,6 +18,7 @@ from merchant_sdk.errors import (
     NoReply,
     Refused,
     ReplyBeforeCommit,
+    ReplyTooLarge,
     SecretError,
     SignatureError,
     StoreBusy,
@@ -29,16 +31,21 @@ from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.money import minor_units
 from merchant_sdk.once import Answer, Work, once
 from merchant_sdk.request_key import Line, given_key, request_key
+from merchant_sdk.shapes import Arg
 from merchant_sdk.shop import CallWork, Read, Shop
 from merchant_sdk.signing import Verified, sign, verify
 from merchant_sdk.stores.sqlite import SQLiteStore
+from merchant_sdk.units import transaction, watch
 
 __all__ = [
     "AlreadyDone",
     "Answer",
+    "Arg",
     "CallKey",
     "CallStatus",
     "CallWork",
+    "CommitBeforeReply",
+    "CommitBeforeReplyWSGI",
     "KeyConflict",
     "KeyInputError",
     "Line",
@@ -50,6 +57,7 @@ __all__ = [
     "Read",
     "Refused",
     "ReplyBeforeCommit",
+    "ReplyTooLarge",
     "RequestKey",
     "SQLiteStore",
     "SecretError",
@@ -70,5 +78,7 @@ __all__ = [
     "redeem",
     "request_key",
     "sign",
+    "transaction",
     "verify",
+    "watch",
 ]

@@ -12,6 +12,7 @@
     ├─ SecretError        a configured secret is unusable (also a ValueError)
     └─ Misuse             the merchant's own code has to change; the work was rolled back
        ├─ ReplyBeforeCommit
+       ├─ ReplyTooLarge
        ├─ NoReply
        ├─ AlreadyDone
        └─ TransactionMisuse
@@ -116,6 +117,10 @@ class Misuse(MerchantError):
 
 class ReplyBeforeCommit(Misuse):
     """The answer was read while the transaction was still open: leave the `with` block first."""
+
+
+class ReplyTooLarge(Misuse):
+    """A reply beyond the middleware's cap, which is kept whole in memory: an endless stream is no reply."""
 
 
 class NoReply(Misuse):

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from merchant_sdk import units
 from merchant_sdk.errors import (
     AlreadyDone,
     KeyConflict,
@@ -178,6 +179,7 @@ class Work:
             raise Misuse("a Work is entered once")
         self._open = self._store.begin()
         self._state = "open"
+        units.opened("`once`", lambda: self._state == "open", key=self)
         try:
             self._find([self._key], "", tries=CLAIM_TRIES)
         except BaseException:
@@ -282,6 +284,7 @@ class Work:
         finally:
             if self._state != "committed":
                 transaction.rollback()
+            units.ended(self, committed=self._state == "committed")
             transaction.close()
 
     @property

@@ -1,17 +1,21 @@
-"""Tools as functions, each run inside `once` or, if it only reads, inside a read-only snapshot."""
+"""Tools as functions, each run inside `once` or, if it only reads, inside a read-only snapshot.
+
+`manifest` is what the gateway is told of them (`oncegate tools register --from shop:app`).
+"""
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import urlsplit, urlunsplit
 
-from merchant_sdk.arguments import read_arguments, signature_of
+from merchant_sdk.arguments import Signature, read_arguments, signature_of
 from merchant_sdk.errors import KeyInputError, Refused
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.once import Answer, Work, once
@@ -23,22 +27,33 @@ from merchant_sdk.wire import Call
 
 if TYPE_CHECKING:
     from merchant_sdk.asgi import MerchantApp
+    from merchant_sdk.wsgi import MerchantWSGI
 
 _MOST_READERS = 8
+_MAX_BODY = 1 << 20
+
+Finish = Callable[[Any], Any]
+"""Gives a tool's result, waiting for it where the tool is async. The server's part, since it has the loop."""
+Lint = Callable[[dict[str, Any]], Sequence[str]]
+"""Remarks on one tool's registration, in words."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A registered function. `key` derives the purchase from the same arguments as the function."""
+    """A registered function. `key`, `authorise` and `accept` take the same arguments as the function."""
 
     name: str
     function: Callable[..., Any]
     side_effecting: bool
     key: Callable[..., RequestKey] | None
     order_again: str
-    signature: inspect.Signature
+    authorise: Callable[..., Any] | None
+    accept: Callable[..., Any] | None
+    signature: Signature
+    declared: dict[str, Any]
+    """What of the registration is not the shop's as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +104,10 @@ class Shop:
     """The tools of one merchant over one store.
 
     `database` is a path (SQLite) or a Store; `schema` is SQL of the shop's own tables for a path. `secrets`
-    are all signing secrets valid today. Raises SecretError for an unusable one.
+    are all signing secrets valid today. `endpoint` (the URL the gateway reaches it at) and `company` (its name
+    there) are for registering only. `lint` is asked about each tool when it is defined, and what it says becomes
+    a warning; the gateway's own findings come with `oncegate tools register`. Raises SecretError for an
+    unusable secret.
     """
 
     def __init__(
@@ -99,12 +117,18 @@ class Shop:
         secrets: Sequence[str],
         schema: str = "",
         now: Callable[[], float] = time.time,
+        endpoint: str | None = None,
+        company: str | None = None,
+        lint: Lint | None = None,
     ) -> None:
         for secret in secrets:
             secret_bytes(secret)
         self.store: Store = SQLiteStore(database, schema=schema) if isinstance(database, str | PathLike) else database
         self.tools: dict[str, Tool] = {}
         self.now = now
+        self.endpoint = endpoint
+        self.company = company
+        self._lint = lint
         self._secrets = tuple(secrets)
         # Writers get threads of their own: were they to wait for the lock in a shared pool, they could take
         # every thread that the lock's holder needs to finish.
@@ -123,41 +147,87 @@ class Shop:
     def tool(
         self,
         *,
-        side_effecting: bool,
+        name: str | None = None,
+        side_effecting: bool = True,
         key: Callable[..., RequestKey] | None = None,
         order_again: str = "",
-        name: str | None = None,
+        authorise: Callable[..., Any] | None = None,
+        accept: Callable[..., Any] | None = None,
+        description: str | None = None,
+        idempotency: Literal["at_most_once", "safe_to_retry"] | None = None,
+        on_repeat: Literal["hold", "replay", "run"] | None = None,
+        timeout_s: float | None = None,
     ) -> Callable[[Function], Function]:
         """Register a function, sync or async, as the tool of its name.
 
-        Its first parameter is the `CallWork` (or the `Read`); the others are the tool's arguments by name.
-        `key(work, **arguments)` names the purchase, and `order_again` tells the customer how to make it
-        again. Raises TypeError or ValueError at import for a function that could not be called.
+        Its first parameter is the `CallWork` (or the `Read`); the others are the tool's arguments by name, and
+        their annotations its JSON Schema. `key(work, **arguments)` names the purchase, and `order_again` tells
+        the customer how to make it again.
+
+        An instruction is not an authorisation: `authorise(work, **arguments)` says whether this caller may ask at
+        all, before any purchase is looked up; `accept(work, **arguments)` whether the shop will do it now (amount,
+        stock), for new work only, so that a repeat still gets its answer. Either raises Refused, or returns False.
+
+        The rest is for the gateway; `description` is the docstring unless given. Raises TypeError or ValueError at
+        import for a function that could not be called.
         """
 
         def register(function: Function) -> Function:
             tool_name = name or function.__name__
             if tool_name in self.tools:
                 raise ValueError(f"there is a tool {tool_name} already")
-            if key is not None and not side_effecting:
-                raise ValueError(f"{tool_name} only reads: it needs no key")
-            self.tools[tool_name] = Tool(tool_name, function, side_effecting, key, order_again, signature_of(function))
+            if not side_effecting and (key is not None or accept is not None):
+                raise ValueError(f"{tool_name} only reads: it needs no key and no accept")
+            signature = signature_of(function)
+            told = {"idempotency": idempotency, "on_repeat": on_repeat, "timeout_s": timeout_s}
+            declared = {
+                "description": (inspect.getdoc(function) or "") if description is None else description,
+                "parameters": signature.schema,
+                "side_effecting": side_effecting,
+                **{field: value for field, value in told.items() if value is not None},
+            }
+            for remark in self._lint({"name": tool_name, **declared}) if self._lint else ():
+                warnings.warn(f"{tool_name}: {remark}", stacklevel=2)
+            self.tools[tool_name] = Tool(
+                *(tool_name, function, side_effecting, key, order_again, authorise, accept, signature, declared)
+            )
             return function
 
         return register
+
+    def manifest(self, endpoint: str | None = None) -> list[dict[str, Any]]:
+        """Each tool as its `PUT …/tools/{name}` body and, beside it, its `name`; JSON values.
+
+        `endpoint` is the URL that the gateway reaches this shop at, unless the shop was made with one; the status
+        endpoint is the one under it. Raises ValueError without any.
+        """
+        url = endpoint or self.endpoint
+        if not url:
+            raise ValueError("which URL is the shop reached at? Shop(..., endpoint=...) or --endpoint URL")
+        asked = {"status_endpoint": _below(url, "/status")}
+        return [
+            {"name": tool.name, **tool.declared, "endpoint": url, **(asked if tool.side_effecting else {})}
+            for tool in self.tools.values()
+        ]
 
     def once(self, key: CallKey | RequestKey) -> Work:
         """`once` over this shop's store and clock."""
         return once(self.store, key, now=self.now)
 
-    def asgi(self, *, max_body: int = 1 << 20) -> MerchantApp:
-        """The whole server as an ASGI application. `max_body` is in bytes."""
+    def asgi(self, *, max_body: int = _MAX_BODY) -> MerchantApp:
+        """The whole server as an ASGI application, or one to mount. `max_body` is in bytes."""
         from merchant_sdk.asgi import MerchantApp
 
         return MerchantApp(self, max_body=max_body)
 
-    def run_call(self, call: Call, loop: asyncio.AbstractEventLoop) -> Answer:
-        """Answer a side-effecting call, blocking; an async function runs on `loop`, from another thread.
+    def wsgi(self, *, max_body: int = _MAX_BODY) -> MerchantWSGI:
+        """The same as a WSGI application."""
+        from merchant_sdk.wsgi import MerchantWSGI
+
+        return MerchantWSGI(self, max_body=max_body)
+
+    def run_call(self, call: Call, finish: Finish) -> Answer:
+        """Answer a side-effecting call, blocking.
 
         Raises Refused, StoreBusy, or whatever the function or the commit raised; then nothing is stored
         (but for the refusal itself).
@@ -168,24 +238,35 @@ class Shop:
                 tool = self._find(call.tool)
                 arguments = read_arguments(tool.signature, call.arguments)
                 handed = CallWork(work, call)
+                _allowed(tool.authorise, "not_authorised", handed, arguments, finish)
                 if tool.key is None or not work.bind(
                     _derive(tool.key, handed, arguments), order_again=tool.order_again
                 ):
-                    work.reply(_finish(tool.function(handed, **arguments), loop))
+                    _allowed(tool.accept, "not_accepted", handed, arguments, finish)
+                    work.reply(finish(tool.function(handed, **arguments)))
         return work.answer
 
-    def run_read(self, call: Call, loop: asyncio.AbstractEventLoop) -> str:
+    def run_read(self, call: Call, finish: Finish) -> str:
         """Answer a read-only call as JSON text, blocking. Raises Refused or what the function raised."""
         tool = self._find(call.tool)
         arguments = read_arguments(tool.signature, call.arguments)
         with self.store.reading() as db:
-            return to_json(_finish(tool.function(Read(db, call, self.now()), **arguments), loop))
+            handed = Read(db, call, self.now())
+            _allowed(tool.authorise, "not_authorised", handed, arguments, finish)
+            return to_json(finish(tool.function(handed, **arguments)))
 
     def _find(self, name: str) -> Tool:
         tool = self.tools.get(name)
         if tool is None:
             raise Refused("unknown_tool", "This shop has no such tool.", status=404)
         return tool
+
+
+def _allowed(
+    hook: Callable[..., Any] | None, code: str, handed: CallWork | Read, arguments: dict[str, Any], finish: Finish
+) -> None:
+    if hook is not None and finish(hook(handed, **arguments)) is False:
+        raise Refused(code, "The shop does not allow this.")
 
 
 def _derive(key: Callable[..., RequestKey], work: CallWork, arguments: dict[str, Any]) -> RequestKey:
@@ -197,8 +278,6 @@ def _derive(key: Callable[..., RequestKey], work: CallWork, arguments: dict[str,
         raise Refused("invalid_purchase", f"This cannot be ordered: {error}.") from error
 
 
-def _finish(result: Any, loop: asyncio.AbstractEventLoop) -> Any:
-    """The result itself, or that of a coroutine, which runs on its own loop while this thread waits."""
-    if not inspect.iscoroutine(result):
-        return result
-    return asyncio.run_coroutine_threadsafe(result, loop).result()
+def _below(url: str, path: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/") + path))

@@ -56,6 +56,26 @@ class Call:
 
 def parse_call(key: str, body: bytes) -> Call:
     """Raises MalformedCall, with one short reason, for anything else than a call."""
+    data = _read(body)
+    tool, arguments, context = (data.get(name) for name in ("tool", "arguments", "context"))
+    if not isinstance(tool, str) or not isinstance(arguments, dict) or not isinstance(context, dict):
+        raise MalformedCall("a call has tool, arguments and context")
+    return Call(key, tool, arguments, _context(context))
+
+
+def parse_question(body: bytes) -> str:
+    """The key that a status question (5.4) asks about. Raises MalformedCall for anything else."""
+    data = _read(body)
+    key, tool, context = (data.get(name) for name in ("idempotency_key", "tool", "context"))
+    if not isinstance(key, str) or not isinstance(tool, str) or not isinstance(context, dict):
+        raise MalformedCall("a status question has idempotency_key, tool and context")
+    try:
+        return CallKey(key, "?").text
+    except ValueError:
+        raise MalformedCall("the idempotency_key is none of the gateway's") from None
+
+
+def _read(body: bytes) -> dict[str, Any]:
     try:
         # Decoded here, because json.loads would guess UTF-16 and UTF-32 from bytes.
         data = json.loads(
@@ -72,10 +92,7 @@ def parse_call(key: str, body: bytes) -> Call:
         raise MalformedCall("the body is not JSON in UTF-8") from None
     if not isinstance(data, dict):
         raise MalformedCall("the body is not an object")
-    tool, arguments, context = (data.get(name) for name in ("tool", "arguments", "context"))
-    if not isinstance(tool, str) or not isinstance(arguments, dict) or not isinstance(context, dict):
-        raise MalformedCall("a call has tool, arguments and context")
-    return Call(key, tool, arguments, _context(context))
+    return data
 
 
 _CONTEXT_TYPES: dict[str, tuple[type, ...]] = {

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from gateway.commands import remote
+from gateway.commands import register_tools, remote
 
 EXAMPLES = """\
 examples:
@@ -16,6 +16,8 @@ examples:
   oncegate tools show acme place_order
   oncegate tools put acme place_order place_order.json     (- reads standard input)
   oncegate tools remove acme place_order
+  oncegate tools register --from shop:app --company acme --endpoint https://shop.example/tools
+  oncegate tools register --from shop:app --dry-run         (what would be sent; no gateway is asked)
 """
 
 
@@ -38,6 +40,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         if name == "put":
             action.add_argument("file", help="the registration as JSON; - for standard input")
         action.set_defaults(run=remote.run, act=act)
+    register_tools.prepare(actions)
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -71,10 +74,7 @@ def _put(arguments: argparse.Namespace) -> int:
     if arguments.json:
         remote.show(tool)
         return 0
-    effect = "side-effecting" if tool["verdict"]["side_effecting"] else "read-only"
-    print(f"{tool['name']} v{tool['version']}: {effect}: {tool['verdict']['reason']}")
-    for finding in tool.get("findings", []):
-        print(f"  {finding['severity']} {finding['code']}: {finding['message']}")
+    register_tools.tell(tool)
     return 0
 
 

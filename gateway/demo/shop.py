@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from os import PathLike
-from typing import Any
+from typing import Annotated, Any
 
-from merchant_sdk import CallWork, Line, Read, Refused, RequestKey, Shop, request_key
+from merchant_sdk import Arg, CallWork, Line, Read, Refused, RequestKey, Shop, request_key
 
 CURRENCY = "INR"
 REPEAT_WINDOW_S = 20 * 60
@@ -50,55 +50,26 @@ CREATE TABLE IF NOT EXISTS orders (
 );
 """
 ORDER_AGAIN = "To order the same again on purpose, call place_order with again_after set to this order_id."
-_ID = {"type": "string", "minLength": 1}
-TOOLS: dict[str, dict[str, Any]] = {
-    "get_menu": {
-        "description": "What the shop sells, with prices.",
-        "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
-    },
-    "add_to_cart": {
-        "description": "Put an item into the customer's cart.",
-        "parameters": {
-            "type": "object",
-            "properties": {"item": _ID, "quantity": {"type": "integer", "minimum": 1, "maximum": 50}},
-            "required": ["item"],
-            "additionalProperties": False,
-        },
-        "on_repeat": "run",
-    },
-    "place_order": {
-        "description": "Order what is in the cart, once the customer has clearly confirmed it.",
-        "parameters": {
-            "type": "object",
-            "properties": {"address": {"type": "string"}, "phone": {"type": "string"}, "again_after": _ID},
-            "required": ["address"],
-            "additionalProperties": False,
-        },
-        "idempotency": "safe_to_retry",
-    },
-    "cancel_order": {
-        "description": "Cancel an order of this conversation.",
-        "parameters": {
-            "type": "object",
-            "properties": {"order_id": _ID},
-            "required": ["order_id"],
-            "additionalProperties": False,
-        },
-    },
-}
-"""How the shop's tools are registered: each but for its `endpoint`."""
+Id = Annotated[str, Arg(min_length=1)]
+
+
+def create_shop(
+    database_path: str | PathLike[str], secrets: Sequence[str], *, now: Callable[[], float] = time.time
+) -> Shop:
+    """The whole of what makes it a merchant; the rest is dosas. `now` gives Unix seconds."""
+    shop = Shop(database_path, secrets=secrets, schema=SCHEMA, now=now)
+    shop.tool(side_effecting=False)(get_menu)
+    shop.tool(on_repeat="run")(add_to_cart)
+    shop.tool(key=purchase, order_again=ORDER_AGAIN, idempotency="safe_to_retry")(place_order)
+    shop.tool()(cancel_order)
+    return shop
 
 
 def create_app(
     database_path: str | PathLike[str], secrets: Sequence[str], *, now: Callable[[], float] = time.time
 ) -> Any:
-    """The shop as an ASGI application. `now` gives Unix seconds."""
-    shop = Shop(database_path, secrets=secrets, schema=SCHEMA, now=now)
-    shop.tool(side_effecting=False)(get_menu)
-    shop.tool(side_effecting=True)(add_to_cart)
-    shop.tool(side_effecting=True, key=purchase, order_again=ORDER_AGAIN)(place_order)
-    shop.tool(side_effecting=True)(cancel_order)
-    return shop.asgi()
+    """The shop as an ASGI application."""
+    return create_shop(database_path, secrets, now=now).asgi()
 
 
 def app_from_environment() -> Any:
@@ -113,15 +84,15 @@ def count_orders(database_path: str | PathLike[str]) -> int:
 
 
 def get_menu(read: Read) -> dict[str, Any]:
+    """What the shop sells, with prices."""
     items = [{"item": sku, "name": name, "price": _money(price)} for sku, (name, price) in MENU.items()]
     return {"currency": CURRENCY, "items": items}
 
 
-def add_to_cart(work: CallWork, item: str, quantity: int = 1) -> dict[str, Any]:
+def add_to_cart(work: CallWork, item: Id, quantity: Annotated[int, Arg(minimum=1, maximum=50)] = 1) -> dict[str, Any]:
+    """Put an item into the customer's cart."""
     if item not in MENU:
         raise Refused("unknown_item", f"We do not have that. We have: {', '.join(MENU)}.")
-    if not 1 <= quantity <= 50:
-        raise Refused("bad_quantity", "You can add 1 to 50 of an item.")
     conversation = work.call.context.conversation
     cart = _cart(work.db, conversation)
     if cart is None or cart[1] == "ordered":
@@ -131,7 +102,7 @@ def add_to_cart(work: CallWork, item: str, quantity: int = 1) -> dict[str, Any]:
     return {"cart": _items(lines), "total": _money(_total(lines)), "currency": CURRENCY}
 
 
-def purchase(work: CallWork, address: str = "", phone: str = "", again_after: str = "") -> RequestKey:
+def purchase(work: CallWork, address: str, phone: str = "", again_after: str = "") -> RequestKey:
     """Which purchase a place_order is: who buys what, once in twenty minutes.
 
     An ordered cart stays the conversation's cart until something is added, so a second "yes" still finds it.
@@ -148,7 +119,8 @@ def purchase(work: CallWork, address: str = "", phone: str = "", again_after: st
     )
 
 
-def place_order(work: CallWork, address: str = "", phone: str = "", again_after: str = "") -> dict[str, Any]:
+def place_order(work: CallWork, address: str, phone: str = "", again_after: Id = "") -> dict[str, Any]:
+    """Order what is in the cart, once the customer has clearly confirmed it."""
     conversation, buyer = work.call.context.conversation, _buyer(work, phone)
     if again_after:
         # Made-up reasons to order again are how a careless model places two orders.
@@ -172,7 +144,8 @@ def place_order(work: CallWork, address: str = "", phone: str = "", again_after:
     return answer | {"total": _money(_total(lines)), "currency": CURRENCY, "address": address}
 
 
-def cancel_order(work: CallWork, order_id: str) -> dict[str, Any]:
+def cancel_order(work: CallWork, order_id: Id) -> dict[str, Any]:
+    """Cancel an order of this conversation."""
     number, state, key = _order(work.db, order_id, work.call.context.conversation)
     if state == "placed":
         work.db.execute("UPDATE orders SET state = 'cancelled' WHERE number = ?", (number,))

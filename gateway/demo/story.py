@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 
 from gateway.demo.processes import Counting, GatewayProcess, serving
-from gateway.demo.shop import TOOLS, count_orders, create_app
+from gateway.demo.shop import count_orders, create_shop
 from gateway.runtime import Answer, AsyncOncegate
 
 COMPANY, CONVERSATION, TURN = "dosa-shop", "chat-1", "turn-3"
@@ -34,12 +34,13 @@ async def tell(ledger: str, say: Say) -> bool:
         await gateway.start()
         try:
             secret = await _new_secret(gateway.url)
-            shop = Counting(create_app(database, [secret]))
+            merchant = create_shop(database, [secret])
+            shop = Counting(merchant.asgi())
             async with serving(shop) as shop_url:
                 say("")
                 say(f"  shop     {shop_url}  SQLite, the merchant SDK: commit before reply")
                 say(f"  gateway  {gateway.url}  ledger {ledger}")
-                await _register(gateway.url, shop_url)
+                await _register(gateway.url, merchant.manifest(shop_url))
                 await _purchase(gateway, shop, ledger, say)
             return _verdict(database, shop, say)
         finally:
@@ -153,9 +154,9 @@ async def _new_secret(url: str) -> str:
     return secret
 
 
-async def _register(url: str, shop_url: str) -> None:
-    for name, registration in TOOLS.items():
-        await _api("PUT", f"{url}/v1/companies/{COMPANY}/tools/{name}", {**registration, "endpoint": shop_url})
+async def _register(url: str, manifest: list[dict[str, Any]]) -> None:
+    for tool in manifest:
+        await _api("PUT", f"{url}/v1/companies/{COMPANY}/tools/{tool.pop('name')}", tool)
 
 
 async def _api(method: str, url: str, body: Any) -> Any:

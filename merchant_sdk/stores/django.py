@@ -130,13 +130,13 @@ class DjangoStore:
     @contextmanager
     def reading(self) -> Iterator[Any]:
         connection = connections[self._alias]
-        if self._vendor == "sqlite":
-            with connection.cursor() as cursor:
-                cursor.execute("PRAGMA query_only = ON")
         try:
             with transaction.atomic(using=self._alias, durable=True):
-                for statement in STATEMENTS[self._vendor].read_only:
-                    with connection.cursor() as cursor:
+                with connection.cursor() as cursor:
+                    # After the beginning: BEGIN IMMEDIATE, which Django can be told to say, would be a write.
+                    if self._vendor == "sqlite":
+                        cursor.execute("PRAGMA query_only = ON")
+                    for statement in STATEMENTS[self._vendor].read_only:
                         cursor.execute(statement)
                 yield connection
         finally:

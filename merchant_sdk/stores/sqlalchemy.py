@@ -195,8 +195,8 @@ def begin_reading(session: Session, vendor: Vendor) -> None:
 def end_reading(session: Session, vendor: Vendor) -> None:
     """Give the connection back as it was."""
     with suppress(Exception):
-        session.rollback()
+        # Before the rollback: after it the pool might hand out another connection.
         if vendor == "sqlite":
             session.connection().exec_driver_sql("PRAGMA query_only = OFF")
-            session.rollback()
+        session.rollback()
     session.close()

@@ -61,6 +61,7 @@ class Gateway:
         msg_id, stamp = key or "read", int(self.clock())
         signature = sign(self.secret, msg_id, stamp, body)
         signed = {"webhook-id": msg_id, "webhook-timestamp": str(stamp), "webhook-signature": signature}
+        signed["content-type"] = "application/json"
         if key is not None:
             signed["idempotency-key"] = key
         return [(name.encode(), value.encode()) for name, value in signed.items()]

@@ -1,0 +1,125 @@
+"""Django: a shop as URLs, replies held back until their commit, signed calls in views of your own.
+
+    MIDDLEWARE = ["merchant_sdk.integrations.django.CommitBeforeReply", ...]      # first: outside the others
+    urlpatterns = [*urls(shop), ...]
+
+Streaming replies are read to their end here. Every database of the request is asked, whoever opened what.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from django.db import connections, transaction
+from django.http import HttpRequest, HttpResponse
+from django.urls import re_path
+from django.views.decorators.csrf import csrf_exempt
+
+from merchant_sdk import units
+from merchant_sdk.commit_before_reply import MAX_REPLY, SAFE_METHODS, failure_body
+from merchant_sdk.endpoint import reply_to
+from merchant_sdk.errors import MalformedCall, Refused, ReplyTooLarge, SignatureError, StoreBusy
+from merchant_sdk.shop import Shop
+from merchant_sdk.signing import verify
+from merchant_sdk.wire import Call, parse_call
+from merchant_sdk.wsgi import headers_of
+
+PATH = "oncegate"
+_ANSWERED = (SignatureError, MalformedCall, Refused, StoreBusy)
+
+_log = logging.getLogger("merchant_sdk")
+
+
+def urls(shop: Shop, *, path: str = PATH) -> list[Any]:
+    """The shop under `path`, without Django's own transaction around it and without its CSRF check."""
+    app = shop.wsgi()
+
+    def view(request: HttpRequest) -> HttpResponse:
+        said: list[Any] = []
+        environ = {**request.META, "wsgi.input": request}
+        body = b"".join(app(environ, lambda status, headers: said.extend((status, headers))))
+        status, headers = said
+        return HttpResponse(body, status=int(status.split(" ", 1)[0]), headers=dict(headers))
+
+    return [re_path(rf"^{path}(?:/(?:status|health))?/?$", csrf_exempt(transaction.non_atomic_requests(view)))]
+
+
+def signed_call(request: HttpRequest, shop: Shop) -> Call:
+    """The verified Call of this request. Raises SignatureError or MalformedCall, which the middleware answers."""
+    verified = verify(shop.secrets, headers_of(request.META), request.body, now=shop.now())
+    return parse_call(verified.id, request.body)
+
+
+class CommitBeforeReply:
+    """Django middleware: the first of MIDDLEWARE."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> Any:
+        if request.method in SAFE_METHODS:
+            return self._get_response(request)
+        with units.request() as inside:
+            try:
+                response = self._get_response(request)
+                inside.answering()
+                if response.streaming:
+                    response = _read(response)
+                for alias in connections:
+                    _note_open(alias, request)
+                inside.check(success=response.status_code < 400)
+            except Exception as error:
+                _log.exception("reply held back: %s", type(error).__name__)
+                for alias in connections:
+                    _undo(alias)
+                return HttpResponse(failure_body(error), status=500, content_type="application/json")
+        return response
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """The SDK's errors from a view, as their answers."""
+        if not isinstance(error, _ANSWERED):
+            return None
+        reply = reply_to(error)
+        headers = {name.decode(): value.decode() for name, value in reply.headers}
+        return HttpResponse(reply.body, status=reply.status, content_type="application/json", headers=headers)
+
+
+def _read(response: Any) -> HttpResponse:
+    body = bytearray()
+    for chunk in response.streaming_content:
+        body += chunk
+        if len(body) > MAX_REPLY:
+            raise ReplyTooLarge("the reply is larger than 4 MiB: nothing of it was sent")
+    whole = HttpResponse(bytes(body), status=response.status_code, headers=dict(response.headers))
+    whole.cookies = response.cookies
+    response.close()
+    return whole
+
+
+def _is_open(alias: str) -> bool:
+    connection = connections[alias]
+    if connection.connection is None:
+        return False
+    if connection.in_atomic_block:
+        # The transaction that Django's TestCase puts around a test is nobody's to end.
+        return not all(block._from_testcase for block in connection._atomic_blocks)
+    return not connection.get_autocommit()
+
+
+def _note_open(alias: str, request: HttpRequest) -> None:
+    if _is_open(alias):
+        view = getattr(request.resolver_match, "func", None)
+        code = getattr(view, "__code__", None)
+        where = f"the view {getattr(view, '__qualname__', view)}"
+        unit = units.Unit(f"a transaction on the database {alias!r}", where, lambda: _is_open(alias))
+        if code is not None:
+            unit.where = f"{code.co_filename}:{code.co_firstlineno} in {code.co_name}"
+        units.note(unit)
+
+
+def _undo(alias: str) -> None:
+    """What is left open must not be committed by a later request on the same thread."""
+    if _is_open(alias):
+        connections[alias].close()

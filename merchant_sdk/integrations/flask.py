@@ -1,0 +1,48 @@
+"""Flask: mount a shop, hold replies back until their commit, read signed calls in views of your own.
+
+install(app, shop)            # last, so that it is outside the other middleware
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Flask, Response, request
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
+
+from merchant_sdk.commit_before_reply import MAX_REPLY, CommitBeforeReplyWSGI
+from merchant_sdk.endpoint import reply_to
+from merchant_sdk.errors import MalformedCall, Refused, SignatureError, StoreBusy
+from merchant_sdk.shop import Shop
+from merchant_sdk.signing import verify
+from merchant_sdk.wire import Call, parse_call
+from merchant_sdk.wsgi import headers_of
+
+PATH = "/oncegate"
+_ANSWERED = (SignatureError, MalformedCall, Refused, StoreBusy)
+
+
+def install(app: Flask, shop: Shop | None, *, path: str = PATH, max_reply: int = MAX_REPLY) -> None:
+    """Mount the shop under `path`, answer the SDK's errors, and put the middleware around everything."""
+    for kind in _ANSWERED:
+        app.register_error_handler(kind, _handle)
+    inner: Any = app.wsgi_app
+    if shop is not None:
+        inner = DispatcherMiddleware(inner, {path: shop.wsgi()})
+    app.wsgi_app = CommitBeforeReplyWSGI(inner, max_reply=max_reply)  # type: ignore[method-assign]
+
+
+def signed_call(shop: Shop, *, max_body: int = 1 << 20) -> Call:
+    """The verified Call of the request at hand. Raises SignatureError or MalformedCall, which `install` answers
+    with 401 and 400."""
+    if (request.content_length or 0) > max_body:
+        raise MalformedCall(f"the body is larger than {max_body} bytes")
+    body = request.get_data(cache=True)
+    verified = verify(shop.secrets, headers_of(request.environ), body, now=shop.now())
+    return parse_call(verified.id, body)
+
+
+def _handle(error: Exception) -> Response:
+    reply = reply_to(error)
+    headers = {name.decode(): value.decode() for name, value in reply.headers}
+    return Response(reply.body, reply.status, headers, content_type="application/json")

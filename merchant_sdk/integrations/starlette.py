@@ -1,0 +1,59 @@
+"""Starlette and FastAPI: mount a shop, hold replies back until their commit, read signed calls in routes of your own.
+
+    install(app, shop)            # last, so that it is outside the other middleware
+
+`shop` may be None, for an application that answers the gateway in routes of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from merchant_sdk.commit_before_reply import MAX_REPLY, CommitBeforeReply
+from merchant_sdk.endpoint import error_reply, reply_headers, reply_to
+from merchant_sdk.errors import MalformedCall, Refused, SignatureError, StoreBusy
+from merchant_sdk.shop import Shop
+from merchant_sdk.signing import verify
+from merchant_sdk.wire import Call, parse_call
+
+PATH = "/oncegate"
+_ANSWERED = (SignatureError, MalformedCall, Refused, StoreBusy)
+
+
+def install(app: Any, shop: Shop | None, *, path: str = PATH, max_reply: int = MAX_REPLY) -> None:
+    """Mount the shop under `path`, answer the SDK's errors, and put the middleware around everything."""
+    if shop is not None:
+        app.mount(path, shop.asgi())
+    for kind in _ANSWERED:
+        app.add_exception_handler(kind, _handle)
+    app.add_middleware(CommitBeforeReply, max_reply=max_reply)
+
+
+def signed_call(shop: Shop, *, max_body: int = 1 << 20) -> Any:
+    """A FastAPI dependency, or an awaitable function of a request, that gives the verified Call.
+
+    Raises SignatureError or MalformedCall, which `install` answers with 401 and 400.
+    """
+
+    async def read(request: Request) -> Call:
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > max_body:
+                raise MalformedCall(f"the body is larger than {max_body} bytes")
+        verified = verify(shop.secrets, request.scope["headers"], bytes(body), now=shop.now())
+        return parse_call(verified.id, bytes(body))
+
+    # FastAPI looks at the annotation itself, which `from __future__` made a text.
+    read.__annotations__ = {"request": Request, "return": Call}
+    return read
+
+
+async def _handle(request: Request, error: Exception) -> Response:
+    reply = reply_to(error) if isinstance(error, _ANSWERED) else error_reply(500, "merchant_error", "It failed.")
+    body = reply.body.encode()
+    headers = {name.decode(): value.decode() for name, value in reply_headers(reply, body)}
+    return Response(body, reply.status, headers)
