@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -25,13 +27,40 @@ class _Nobody:
 _NOBODY: Final = _Nobody()
 
 
+class Outbox:
+    """Answers that came in one turn of the loop, written one behind the other at its end: whoever reads them is woken
+    for the first, and finds the others without being woken again, which costs a writer more than the write."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Exchange, Head, Reply]] = deque()
+
+    def put(self, loop: asyncio.AbstractEventLoop, exchange: Exchange, head: Head, reply: Reply) -> None:
+        if not self._waiting:
+            loop.call_soon(self._flush, loop)
+        self._waiting.append((exchange, head, reply))
+
+    def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            while self._waiting:
+                exchange, head, reply = self._waiting.popleft()
+                exchange.write(head, reply)
+        finally:
+            if self._waiting:  # one could not be written: the others still are
+                loop.call_soon(self._flush, loop)
+
+
 class Exchange:
     """Answered once, in one write. It stands among the server's tasks while it runs, so that a stop waits for it."""
 
-    __slots__ = ("_protocol", "disconnected", "give_up", "keep_alive", "message_event", "response_complete")
+    __slots__ = (
+        *("_outbox", "_protocol", "answered", "disconnected", "give_up", "keep_alive", "message_event"),
+        "response_complete",
+    )
 
-    def __init__(self, protocol: HttpToolsProtocol) -> None:
+    def __init__(self, protocol: HttpToolsProtocol, outbox: Outbox) -> None:
         self._protocol = protocol
+        self._outbox = outbox
+        self.answered = False
         self.disconnected = False
         self.keep_alive = True
         self.response_complete = False
@@ -50,12 +79,18 @@ class Exchange:
             self._protocol.loop.call_soon(self.give_up)
 
     def answer(self, head: Head, reply: Reply) -> None:
-        """Write it, unless nobody is there any more or it has been answered."""
+        """It leaves at the end of this turn of the loop, unless another one did."""
+        if not self.answered:
+            self.answered = True
+            self._outbox.put(self._protocol.loop, self, head, reply)
+
+    def write(self, head: Head, reply: Reply) -> None:
+        """Write it, unless nobody is there any more."""
         protocol = self._protocol
         if self.give_up is not None:
             self.give_up = None
             protocol.tasks.discard(self)
-        if self.response_complete or self.disconnected or protocol.transport.is_closing():
+        if self.disconnected or protocol.transport.is_closing():
             return
         if protocol.flow.write_paused:
             task = protocol.loop.create_task(self._once_writable(head, reply))

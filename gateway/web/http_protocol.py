@@ -148,7 +148,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _took_the_short_way(self, parts: list[bytes]) -> bool:
         before = self.cycle
-        exchange = Exchange(self)
+        exchange = Exchange(self, self._short.outbox)
         self.cycle = exchange  # type: ignore[assignment]
         if self._short(self.headers, parts[0] if len(parts) == 1 else b"".join(parts), exchange):
             self._kept_back = None

@@ -15,7 +15,7 @@ from gateway.service.sending import Trace
 from gateway.web.auth import bearer_key, known_principal
 from gateway.web.body import check_form, parse_document
 from gateway.web.calls import STOPPED, Calls, reply_of
-from gateway.web.exchange import Exchange
+from gateway.web.exchange import Exchange, Outbox
 from gateway.web.head import Head, head_of
 from gateway.web.operations import Operation
 from gateway.web.replies import Reply
@@ -30,6 +30,7 @@ class ShortWay:
     def __init__(self, services: Services, calls: Calls, operation: Operation, refuse: Refuse) -> None:
         assert operation.body is not None
         self.path: Final = operation.path.encode()
+        self.outbox: Final = Outbox()
         self._registry = services.registry
         self._handle = services.handle_call
         self._metrics = services.metrics
@@ -67,7 +68,7 @@ class ShortWay:
         return self._new_id().hex()
 
     def _answer(self, head: Head, exchange: Exchange, said: Reply | Exception) -> None:
-        if exchange.response_complete:
+        if exchange.answered:
             return  # given up by a stop
         if isinstance(said, Exception):
             exchange.answer(head, self._refuse(said, head))
@@ -77,6 +78,6 @@ class ShortWay:
 
     def _give_up(self, head: Head, exchange: Exchange) -> None:
         """The server's grace is over. The call runs on for as long as the process does."""
-        if exchange.response_complete or not self._stopping.begun:
+        if exchange.answered or not self._stopping.begun:
             return
         exchange.answer(head, self._refuse(STOPPED(), head))

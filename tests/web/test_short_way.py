@@ -162,8 +162,8 @@ async def test_p9_4_both_ways_give_the_same_answer(make_gateway: Any, serve: Ser
     assert ways == [0 if taken else 1, 1]
 
 
-async def test_p4_10_what_is_at_hand_is_answered_within_the_read(make_gateway: Any, serve: Serve) -> None:
-    """4.10: an answer that needs no waiting needs no task; many on one connection, in order."""
+async def test_p4_10_what_is_at_hand_needs_no_task(make_gateway: Any, serve: Serve) -> None:
+    """4.10: many on one connection, in order; those that are pipelined go the long way."""
     gateway = make_gateway()
     await gateway.register("place_order")
 
@@ -188,8 +188,32 @@ async def test_p4_10_what_is_at_hand_is_answered_within_the_read(make_gateway: A
         head, body = await one_answer(reader)
         assert b"idempotent-replayed: true\r\n" in head
         assert json.loads(body)["tool_call_id"] == f"{n}"
-    assert served.long == 0
-    assert served.state.total_requests == 20
+    assert served.long == 19
+    for n in range(5):
+        writer.write(request(tool_call_id=f"{n}"))
+        assert json.loads((await one_answer(reader))[1])["tool_call_id"] == f"{n}"
+    assert served.long == 19
+    assert served.state.total_requests == 25
+
+
+async def test_p9_4_an_answer_that_cannot_be_written_holds_up_no_other(gateway: Any, serve: Serve) -> None:
+    """9.4: answers of one turn leave together; a fault at one of them is told to the loop, and the rest leave."""
+    gate = gateway.merchant.gates["place_order"] = asyncio.Event()
+    served = await serve(gateway)
+    clients = [await served.connect() for _ in range(3)]
+    gateway.merchant.crowd = 3
+    for n, (_, writer) in enumerate(clients):
+        writer.write(request(tool_call_id=f"{n}"))
+    await gateway.merchant.crowded.wait()
+    told: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+    broken = next(each for each in served.connections if each.client == clients[0][1].get_extra_info("sockname"))
+    broken.flow = None  # type: ignore[assignment]
+    gate.set()
+    for n in (1, 2):
+        assert json.loads((await one_answer(clients[n][0]))[1])["tool_call_id"] == f"{n}"
+    assert [type(each) for each in told] == [AttributeError]
+    broken.transport.abort()
 
 
 async def test_p9_4_answers_leave_in_the_order_of_their_requests(gateway: Any, serve: Serve) -> None:
