@@ -228,17 +228,12 @@ def _values(where: Where, view: View, writes: Writes) -> dict[Name, tuple[Any, A
 
 
 def _some_open(slot: CallSlot) -> bool:
-    for binding in slot.bindings:  # noqa: SIM110 (a generator costs three times as much, twice a call)
-        if binding.open:
-            return True
-    return False
+    # A list, though it may look at more: a generator costs three times as much, and there is mostly one.
+    return True in [binding.open for binding in slot.bindings]
 
 
 def _some_unending(slot: PrintSlot) -> bool:
-    for known in slot.known:  # noqa: SIM110
-        if known.status in UNENDING:
-            return True
-    return False
+    return True in [known.status in UNENDING for known in slot.known]
 
 
 def _life(effect: Effect, writes: Writes) -> int | str:

@@ -105,7 +105,8 @@ def _plainly_written(data: bytes, max_depth: int) -> Json:
         return _OTHERWISE
     try:
         value = _DECODE(data)
-        return value if _AS_SENT(value) == _without_blanks(data, indent=-1) else _OTHERWISE
+        again = _AS_SENT(value)
+        return value if again == data or again == _without_blanks(data, indent=-1) else _OTHERWISE
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
         return _OTHERWISE
 
