@@ -93,6 +93,7 @@ FIELDS: Final = (
     Field("attempt", _count, _COUNT),
     Field("call_id_scope", _scope, {"enum": [*_SCOPES, None]}),
 )
+_ROWS: Final = tuple((field.name, field.read, field.required) for field in FIELDS)
 _NAMES: Final = frozenset(field.name for field in FIELDS)
 
 CALL_SCHEMA: Final[Mapping[str, Any]] = {
@@ -113,17 +114,19 @@ def read_call(document: Json) -> CallRequest:
         problems.add("", "must be an object")
         raise problems.malformed()
     values: dict[str, Any] = {}
-    for field in FIELDS:
-        sent = document.get(field.name, _ABSENT)
+    known = 0
+    for name, read, required in _ROWS:
+        sent = document.get(name, _ABSENT)
         if sent is _ABSENT:
-            if field.required:
-                problems.add_at(field.name, "is missing")
+            if required:
+                problems.add_at(name, "is missing")
             continue
+        known += 1
         try:
-            values[field.name] = field.read(sent)
+            values[name] = read(sent)
         except ValueError as wrong:
-            problems.add_at(field.name, str(wrong))
-    if not document.keys() <= _NAMES:
+            problems.add_at(name, str(wrong))
+    if known < len(document):
         problems.add_unknown(document.keys() - _NAMES)
     _check_place(document, values, problems)
     if problems:
