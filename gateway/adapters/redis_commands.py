@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
 import hiredis
@@ -51,7 +51,7 @@ class SendsCommands(Protocol):
         """Whether scripts there can unpack MessagePack: every Redis and Valkey, but not fakeredis."""
         ...
 
-    def do(self, *args: Argument) -> Awaitable[Any]: ...
+    async def do(self, *args: Argument) -> Any: ...
     async def do_together(self, *commands: tuple[Argument, ...]) -> list[Any]: ...
     async def close(self) -> None: ...
 
@@ -85,13 +85,13 @@ class Commands:
         self._first = self._lanes[0]
         self.unpacks = self._first.unpacks
 
-    def do(self, *args: Argument) -> asyncio.Future[Any]:
-        """Send one command and give its reply, as bytes, integers, lists or None (a nil reply).
+    async def do(self, *args: Argument) -> Any:
+        """Send one command and return its reply, as bytes, integers, lists or None (a nil reply).
 
         Raises LedgerUnreachable, ScriptMissing, or redis' ResponseError where the command itself is
         wrong. Arguments that cannot be packed raise TypeError and reach no connection.
         """
-        return self._first.submit(_pack(args), 1)
+        return await self._first.submit(_pack(args), 1)
 
     async def do_together(self, *commands: tuple[Argument, ...]) -> list[Any]:
         """Send several commands in this order over one connection and return their replies.
