@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -37,8 +36,7 @@ class UnknownFormat(LedgerUnavailable):
     """A record was written by a newer gateway than this one (4.13): as good as no ledger, so nothing is sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """A value as Redis holds it; all empty where there is none."""
 
     version: bytes
@@ -46,10 +44,13 @@ class Stored:
     payload: bytes
 
 
+_ABSENT: Final = Stored(b"", 0, b"")
+
+
 def opened(value: bytes) -> Stored:
     """Split a stored value; an absent one is b""."""
     if not value:
-        return Stored(b"", 0, b"")
+        return _ABSENT
     return Stored(value[:8], int(value[8:_HEAD]), value[_HEAD:])
 
 
@@ -141,12 +142,11 @@ def identical_of(stored: Stored) -> PrintSlot:
 
 
 def identical_stamped(slot: PrintSlot, now_ms: int) -> PrintSlot:
-    if all(k.at is not None for k in slot.known):
-        return slot
-    return PrintSlot(
-        tuple(k if k.at is not None else Known(k.effect, k.turn, k.status, now_ms, k.was_unknown) for k in slot.known),
-        slot.taken,
-    )
+    known, stamped_any = list(slot.known), False
+    for place, k in enumerate(known):
+        if k.at is None:
+            known[place], stamped_any = Known(k.effect, k.turn, k.status, now_ms, k.was_unknown), True
+    return PrintSlot(tuple(known), slot.taken) if stamped_any else slot
 
 
 def attempt_of(stored: Stored) -> int:

@@ -44,6 +44,11 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder().decode
 
 
+_ONE_AS_RECORDED: Final = {open_: _encode([int(open_)]) for open_ in (False, True)}
+_BARE: Final = {type_: _encode([number, True]) for type_, number in _TYPE.items()}
+"""Lines that say their type alone, of the effect of the line before."""
+
+
 # ids
 
 
@@ -51,6 +56,8 @@ def pack_slot(slot: CallSlot, records: Mapping[bytes, Effect | None], pointed: i
     """The last `pointed` bindings are to effects that the payload names before this. One that says what its effect's
     record says, the record that `records` has, is a number: it is read together with that record, or it is nothing."""
     first = len(slot.bindings) - pointed
+    if pointed == len(slot.bindings) == 1 and _as_recorded(slot.bindings[0], records.get(slot.bindings[0].effect)):
+        return _ONE_AS_RECORDED[slot.bindings[0].open]  # nearly every slot
     return _encode(
         [
             int(b.open)
@@ -93,6 +100,10 @@ def _as_recorded(binding: Binding, record: Effect | None) -> bool:
 
 def pack_identical(slot: PrintSlot) -> bytes:
     """An occurrence names its effect by its place among the known, and its turn only where it is not the effect's."""
+    if len(slot.known) == 1 == len(slot.taken):
+        packed = _pack_one(slot.known[0], slot.taken[0])
+        if packed is not None:
+            return packed
     places = {known.effect: place for place, known in enumerate(slot.known)}
     known = []
     for k in slot.known:
@@ -108,6 +119,15 @@ def pack_identical(slot: PrintSlot) -> bytes:
             said.append(t.attempt)
         taken.append(said)
     return _encode([known, taken])
+
+
+def _pack_one(k: Known, t: Taken) -> bytes | None:
+    """One call and its own number, as there nearly always is: the bytes that the long way gives."""
+    if t.effect != k.effect or t.place != _turn_place(k):
+        return None
+    status = _STATUS[k.status] + (_EVER_UNKNOWN if k.was_unknown else 0)
+    known = (k.effect, k.turn, status) if k.at is None else (k.effect, k.turn, status, k.at)
+    return _encode(((known,), ((0, t.number) if t.attempt == 1 else (0, t.number, t.attempt),)))
 
 
 def unpack_identical(raw: bytes) -> PrintSlot:
@@ -141,7 +161,9 @@ def pack_events(events: Sequence[Event]) -> list[bytes]:
     lines: list[bytes] = []
     before: bytes | None = None
     for event in events:
-        lines.append(_pack_event(event, event.effect_id is not None and event.effect_id == before))
+        same = event.effect_id is not None and event.effect_id == before
+        bare = _BARE.get(event.type) if same and not event.data else None
+        lines.append(_pack_event(event, same) if bare is None else bare)
         before = event.effect_id
     return lines
 

@@ -13,11 +13,12 @@ from gateway.adapters import ledger_codec as codec
 from gateway.adapters.claim_wait import ClaimWait, replies
 from gateway.adapters.ledger_events import read_events
 from gateway.adapters.ledger_keys import BUCKETS, FENCE, Bucket, bucket_of
-from gateway.adapters.redis_commands import SendsCommands
+from gateway.adapters.redis_commands import LedgerUnreachable, ScriptMissing, SendsCommands
 from gateway.adapters.redis_errors import served
 from gateway.adapters.redis_listings import Listings
 from gateway.adapters.redis_scripts import Script
-from gateway.core.conversation import CallSlot, Event, View, Where, Writes
+from gateway.core.conversation import CallSlot, Event, PrintSlot, View, Where, Writes
+from gateway.core.errors import LedgerUnavailable
 from gateway.core.granting import MAX_LIVE
 from gateway.core.ports import Line, LoggedEvent, Page, Swap
 from gateway.core.record import UNENDING, Effect, Status
@@ -35,6 +36,7 @@ _THOUGH_FULL: Final = b"end"
 _EMPTIED_MS: Final = 3_600_000
 """How long a slot that was emptied, or was looked into and found empty, differs from one that never was: longer than
 any command is under way. A claim that was decided before and arrives after finds it changed (4.11)."""
+_NO_PRINTS: Final = PrintSlot()
 _PROBED: Final = range(0, BUCKETS, 256)
 """Buckets that are spread over a cluster's servers."""
 _INDEXES: Final = (
@@ -158,7 +160,14 @@ class RedisLedger:
             if swapped[0] == 1:
                 wait.check(reply)
             return swapped
-        answer: list[Any] = await served(self._swap.run(self._commands, keys, arguments))
+        answer: list[Any]
+        try:
+            # What `Script.run` and `served` do, without a coroutine each: there are two of these a call.
+            answer = await self._swap.asked(self._commands, keys, arguments)
+        except ScriptMissing:
+            answer = await served(self._swap.told(self._commands, keys, arguments))
+        except LedgerUnreachable as cause:
+            raise LedgerUnavailable(may_have_run=cause.may_have_run) from cause
         return answer
 
 
@@ -168,8 +177,7 @@ def _view(bucket: Bucket, names: Sequence[Name], answer: Sequence[Any]) -> View:
     slots: dict[bytes, CallSlot] = {}
     effects: dict[bytes, Effect | None] = {}
     versions: dict[Name, bytes] = {}
-    view = View(now_ms=now_ms, slots=slots, effects=effects, live=live, versions=versions)
-    identical, highest = view.identical, 0
+    identical, highest = _NO_PRINTS, 0
     followed = values[len(names) :]
     records: dict[bytes, Effect | None] = {}
     looked_into: list[tuple[bytes, codec.Stored]] = []
@@ -213,13 +221,13 @@ def _values(where: Where, view: View, writes: Writes) -> dict[Name, tuple[Any, A
         if not slot.bindings:
             values["slot", digest] = (b"d", b"", b"")
             continue
-        life = _FOREVER if any(b.open for b in slot.bindings) else _kept(writes)
+        life = _FOREVER if _some_open(slot) else _kept(writes)
         values["slot", digest] = (b"w", life, codec.slot_payload(slot, records))
     if writes.identical is not None:
         if writes.identical.known or writes.identical.taken:
-            unending = any(k.status in UNENDING for k in writes.identical.known)
             payload = codec.identical_payload(writes.identical)
-            values["identical", where.fingerprint] = (b"w", _FOREVER if unending else _kept(writes), payload)
+            life = _FOREVER if _some_unending(writes.identical) else _kept(writes)
+            values["identical", where.fingerprint] = (b"w", life, payload)
         else:
             payload = codec.identical_payload(writes.identical)
             values["identical", where.fingerprint] = (b"w", _EMPTIED_MS, payload)
@@ -227,6 +235,15 @@ def _values(where: Where, view: View, writes: Writes) -> dict[Name, tuple[Any, A
         payload = codec.attempt_payload(writes.attempt_seen)
         values["turn", where.turn.encode()] = (b"w", _kept(writes), payload)
     return values
+
+
+def _some_open(slot: CallSlot) -> bool:
+    # A list, though it may look at more: a generator costs three times as much, and there is mostly one.
+    return True in [binding.open for binding in slot.bindings]
+
+
+def _some_unending(slot: PrintSlot) -> bool:
+    return True in [known.status in UNENDING for known in slot.known]
 
 
 def _life(effect: Effect, writes: Writes) -> int | str:

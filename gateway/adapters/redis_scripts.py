@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Final
@@ -41,9 +41,17 @@ class Script:
     async def run(self, commands: SendsCommands, keys: Sequence[Argument], args: Sequence[Argument]) -> Any:
         """Run it and return its reply. Raises what ``Commands.do`` raises, except ScriptMissing."""
         try:
-            return await commands.do("EVALSHA", self.sha, len(keys), *keys, *args)
+            return await self.asked(commands, keys, args)
         except ScriptMissing:
-            return await commands.do("EVAL", self.source, len(keys), *keys, *args)
+            return await self.told(commands, keys, args)
+
+    def asked(self, commands: SendsCommands, keys: Sequence[Argument], args: Sequence[Argument]) -> Awaitable[Any]:
+        """The reply of a server that knows it; ScriptMissing of one that has to be `told`."""
+        return commands.do("EVALSHA", self.sha, len(keys), *keys, *args)
+
+    def told(self, commands: SendsCommands, keys: Sequence[Argument], args: Sequence[Argument]) -> Awaitable[Any]:
+        """Its reply, sent in full."""
+        return commands.do("EVAL", self.source, len(keys), *keys, *args)
 
     async def run_each(
         self, commands: SendsCommands, calls: Sequence[tuple[Sequence[Argument], Sequence[Argument]]]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import hmac
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
 _PREFIX: Final = "whsec_"
+_BLOCK: Final = 64
+_INNER: Final = bytes(code ^ 0x36 for code in range(256))
+_OUTER: Final = bytes(code ^ 0x5C for code in range(256))
 
 
 class SigningSecretInvalid(ValueError):
@@ -36,13 +38,30 @@ def sign_headers(
     stamp = str(int(timestamp_s))
     signed = b"%b.%b.%b" % (message_id.encode(), stamp.encode(), body)
     signatures = " ".join(
-        "v1," + base64.b64encode(hmac.digest(_key(secret, place), signed, hashlib.sha256)).decode()
-        for place, secret in enumerate(secrets)
+        "v1," + base64.b64encode(_hmac(secret, place, signed)).decode() for place, secret in enumerate(secrets)
     )
     return [("webhook-id", message_id), ("webhook-timestamp", stamp), ("webhook-signature", signatures)]
 
 
+def _hmac(secret: bytes | str, place: int, signed: bytes) -> bytes:
+    """HMAC-SHA256 (RFC 2104), from where the two hashes have read the key: half the cost of starting anew."""
+    started, outer = _started(secret, place)
+    inner = started.copy()
+    inner.update(signed)
+    outer = outer.copy()
+    outer.update(inner.digest())
+    return outer.digest()
+
+
 @lru_cache(maxsize=1_024)
+def _started(secret: bytes | str, place: int) -> tuple[hashlib._Hash, hashlib._Hash]:
+    key = _key(secret, place)
+    if len(key) > _BLOCK:
+        key = hashlib.sha256(key).digest()
+    key = key.ljust(_BLOCK, b"\0")
+    return hashlib.sha256(key.translate(_INNER)), hashlib.sha256(key.translate(_OUTER))
+
+
 def _key(secret: bytes | str, place: int) -> bytes:
     if isinstance(secret, bytes):
         key = secret

@@ -182,7 +182,8 @@ class View(msgspec.Struct, frozen=True):
         """Without identical effects that the retention time has ended."""
         if self.now_ms is None:
             return self
-        return msgspec.structs.replace(self, identical=self.identical.live_at(self.now_ms, retention_ms))
+        left = self.identical.live_at(self.now_ms, retention_ms)
+        return self if left is self.identical else msgspec.structs.replace(self, identical=left)
 
 
 def narrowed(view: View, where: Where) -> View:

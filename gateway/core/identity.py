@@ -198,6 +198,8 @@ def match(bounds: Sequence[B], print_: bytes, place: Place, scope: Scope) -> Sam
     through them in order); else the latest. One that this attempt has met at another step is not met again here: it
     is repeated.
     """
+    if len(bounds) == 1 and bounds[0].fingerprint == print_ and bounds[0].place == place:
+        return Same(bounds[0])  # nearly every repeat; the long way says so too
     same: list[Bound] = []
     repeats: list[Bound] = []
     reused: Bound | None = None
@@ -271,7 +273,7 @@ def check_id(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"must be a string, not {_named(value)}")
     try:
-        size = len(value.encode())
+        size = len(value) if value.isascii() else len(value.encode())
     except UnicodeEncodeError:
         raise ValueError("holds half of a surrogate pair") from None
     if not 0 < size <= MAX_ID_BYTES:

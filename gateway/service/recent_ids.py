@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Final
 
 MOST_KEPT: Final = 50_000
@@ -11,7 +12,8 @@ class RecentIds:
     """The ids this process was asked for lately. Wrong guesses cost time, never correctness: the ledger decides."""
 
     def __init__(self) -> None:
-        self._kept: dict[bytes, None] = {}
+        # Not a dict that loses its first key: finding that again walks over every one that was lost before it.
+        self._kept: OrderedDict[bytes, None] = OrderedDict()
 
     def known(self, slot: bytes | None) -> bool:
         """Whether this id came before; from now on it has."""
@@ -21,5 +23,5 @@ class RecentIds:
             return True
         self._kept[slot] = None
         if len(self._kept) > MOST_KEPT:
-            del self._kept[next(iter(self._kept))]
+            self._kept.popitem(last=False)
         return False

@@ -83,14 +83,19 @@ class Registry:
         self._looking: asyncio.Task[None] | None = None
         self._one_look = asyncio.Lock()
 
+    @property
+    def fresh(self) -> bool:
+        """Whether `refresh` would return at once."""
+        return self._snapshot is not _EMPTY and self._clock.monotonic() - self._looked_at < self._max_age_s
+
     async def refresh(self) -> None:
         """Return once the snapshot is no older than `max_age_s`, or cannot be made younger now.
 
         Raises LedgerUnavailable only while there has never been a snapshot.
         """
-        known = self._snapshot is not _EMPTY
-        if known and self._clock.monotonic() - self._looked_at < self._max_age_s:
+        if self.fresh:
             return
+        known = self._snapshot is not _EMPTY
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
             self._looking.add_done_callback(self._looked)

@@ -72,7 +72,8 @@ class SettledAnswers:
 def _size(key: Key, effect: Effect) -> int:
     """Roughly the bytes that keeping it costs."""
     outcome = effect.outcome
-    texts = sum(len(part) for part in (*key[:3], key[-2], key[-1]))
+    company, conversation, id_, _, _, tool, canonical = key
+    texts = len(company) + len(conversation) + len(id_) + len(tool) + len(canonical)
     ids = 48 * (len(effect.slots) + len(effect.tokens) + len(effect.fields) + len(effect.repeat_of))
     result = len(outcome.result or b"") if outcome is not None else 0
     details = len(outcome.fault.details or b"") if outcome is not None and outcome.fault is not None else 0

@@ -24,9 +24,10 @@ from gateway.web.head import LAST_EVENT_ID, Head, read_head
 from gateway.web.models import NoQuery
 from gateway.web.operations import Asked, Body, Operation
 from gateway.web.query import read_query
-from gateway.web.replies import Send, Streamed, problem_reply, send_reply, send_stream
+from gateway.web.replies import Reply, Send, Streamed, problem_reply, send_reply, send_stream
 from gateway.web.routing import ROUTE, Path, allowed, decoded, raw_path
 from gateway.web.services import Services
+from gateway.web.short_way import ShortWay
 
 Scope = MutableMapping[str, Any]
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
@@ -55,6 +56,7 @@ class Application:
         self.operations = operations(services, self.calls, lambda: self._document)
         self._document = msgspec.json.encode(openapi.document(self.operations))
         self._call = next(o for o in self.operations if (o.method, o.path) == ("POST", CALLS))
+        self.short_way = ShortWay(services, self.calls, self._call, self._refusal)
         by_path = sorted(self.operations, key=lambda operation: operation.path)
         self._router = Router(
             [Path(path, list(group), self._routed) for path, group in groupby(by_path, key=lambda o: o.path)],
@@ -124,17 +126,23 @@ class Application:
         return rule.read(parse_document(sent, rule.depth))
 
     async def _refuse(self, fault: Exception, head: Head, send: Send) -> None:
+        if head.answered:
+            if not isinstance(fault, GatewayError):
+                internal_fault(fault, head.request_id)
+            return  # half an answer is out: the server drops the connection
+        await send_reply(send, head, self._refusal(fault, head))
+
+    def _refusal(self, fault: Exception, head: Head) -> Reply:
+        """Logged, counted, and as the caller is told."""
         if isinstance(fault, GatewayError):
             error = fault
         else:
             error = internal_fault(fault, head.request_id)
-        if head.answered:
-            return  # half an answer is out: the server drops the connection
         if not isinstance(error, InternalFault):
             log_refusal(error, head)
         self._metrics.problem(error.code)
         self._metrics.request(head.route, head.method, error.status)
-        await send_reply(send, head, problem_reply(error, head, allowed(error)))
+        return problem_reply(error, head, allowed(error))
 
     def _new_id(self) -> str:
         return self._randomness.token().hex()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.core.strict_json import Json
 from gateway.service.decide_approval import Verdict
-from gateway.web.call_fields import Field, read_fields
+from gateway.web.call_fields import Field, read_fields, rows
 from gateway.web.calls import Calls
 from gateway.web.models import ApprovalsQuery
 from gateway.web.operations import Asked
@@ -61,4 +61,4 @@ VERDICT_SCHEMA = {
 
 def read_verdict(document: Json) -> Verdict:
     """Raises Malformed."""
-    return Verdict(**read_fields(document, _FIELDS, lambda *_: None))
+    return Verdict(**read_fields(document, rows(_FIELDS), lambda *_: None))

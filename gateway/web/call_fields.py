@@ -94,6 +94,17 @@ FIELDS: Final = (
     Field("call_id_scope", scope_of, {"enum": [*SCOPES, None]}),
 )
 
+Row = tuple[str, Callable[[Json], Any], bool]
+"""A field as it is read for every request: its name, how it is read, whether it is required."""
+
+
+def rows(fields: Sequence[Field]) -> tuple[Row, ...]:
+    """Fields as they are read."""
+    return tuple((field.name, field.read, field.required) for field in fields)
+
+
+_ROWS: Final = rows(FIELDS)
+
 CALL_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {field.name: dict(field.schema) for field in FIELDS},
@@ -107,12 +118,12 @@ CALL_SCHEMA: Final[Mapping[str, Any]] = {
 
 def read_call(document: Json) -> CallRequest:
     """The call in a parsed document. Raises Malformed with every field's problem at once (2.3, 2.7, 2.8)."""
-    return CallRequest(**read_fields(document, FIELDS, _check_place))
+    return CallRequest(**read_fields(document, _ROWS, _check_place))
 
 
 def read_fields(
     document: Json,
-    fields: Sequence[Field],
+    fields: Sequence[Row],
     check: Callable[[Mapping[str, Json], Mapping[str, Any], FieldProblems], None],
 ) -> dict[str, Any]:
     """The values of a body's fields; what is left out has none. `check` adds what no field can say by itself.
@@ -123,18 +134,20 @@ def read_fields(
         problems.add("", "must be an object")
         raise problems.malformed()
     values: dict[str, Any] = {}
-    for field in fields:
-        sent = document.get(field.name, ABSENT)
+    known = 0
+    for name, read, required in fields:
+        sent = document.get(name, ABSENT)
         if sent is ABSENT:
-            if field.required:
-                problems.add_at(field.name, "is missing")
+            if required:
+                problems.add_at(name, "is missing")
             continue
+        known += 1
         try:
-            values[field.name] = field.read(sent)
+            values[name] = read(sent)
         except ValueError as wrong:
-            problems.add_at(field.name, str(wrong))
-    if len(values) < len(document):
-        problems.add_unknown(document.keys() - {field.name for field in fields})
+            problems.add_at(name, str(wrong))
+    if known < len(document):
+        problems.add_unknown(document.keys() - {name for name, _, _ in fields})
     check(document, values, problems)
     if problems:
         raise problems.malformed()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -21,7 +21,14 @@ from gateway.web.services import Services
 
 REPLAYED: Final[tuple[Header, ...]] = ((b"idempotent-replayed", b"true"),)
 
+STOPPED: Final = partial(CallInFlight, "this gateway stopped before the call ended; ask again with the same id")
+
 T = TypeVar("T")
+
+
+def reply_of(answer: Answer) -> Reply:
+    """The 200 of a single call."""
+    return Reply(200, answer_bytes(answer), JSON, REPLAYED if answer.replay is not None else ())
 
 
 class Calls:
@@ -57,7 +64,15 @@ class Calls:
             self._metrics.answered(answer, self._clock.monotonic() - began)
         else:
             answer = await self.detached(self._answer(begun, asked.trace))
-        return Reply(200, answer_bytes(answer), JSON, REPLAYED if answer.replay is not None else ())
+        return reply_of(answer)
+
+    def start(
+        self, begun: Coroutine[Any, Any, Answer], trace: Trace, said: Callable[[Reply | Exception], None]
+    ) -> None:
+        """Run what `begin` gave, detached, and hand over its answer or what was wrong."""
+        task = asyncio.get_running_loop().create_task(self._told(begun, trace, said))
+        self._running.add(task)
+        task.add_done_callback(self._ended)
 
     async def batch(self, asked: Asked) -> Reply:
         """All calls side by side, a bounded number at once; an entry each, a problem where one failed."""
@@ -81,12 +96,25 @@ class Calls:
                 raise
             # The server's grace is over. The call runs on for as long as the process does, and is recorded as started.
             current.uncancel()
-            raise CallInFlight("this gateway stopped before the call ended; ask again with the same id") from None
+            raise STOPPED() from None
+
+    async def _told(
+        self, begun: Coroutine[Any, Any, Answer], trace: Trace, said: Callable[[Reply | Exception], None]
+    ) -> None:
+        reply: Reply | Exception
+        try:
+            reply = reply_of(await self._answer(begun, trace))
+        except Exception as error:
+            reply = error
+        said(reply)
 
     def _done(self, ended: asyncio.Future[None], task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
         if not ended.done():
             ended.set_result(None)
+        self._ended(task)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
         if not task.cancelled():
             task.exception()  # looked at, or the loop would log a trace when the caller is gone
 

@@ -20,6 +20,7 @@ from gateway.web.call_fields import (
     call_id,
     count,
     read_fields,
+    rows,
     scope_of,
 )
 from gateway.web.field_problems import FieldProblems
@@ -129,23 +130,23 @@ HOLDER_SCHEMA: Final[Mapping[str, Any]] = _schema(_WHOSE)
 
 def read_submission(document: Json) -> Submission:
     """Raises Malformed with every field's problem at once."""
-    return Submission(**read_fields(document, FIELDS, _check_step))
+    return Submission(**read_fields(document, rows(FIELDS), _check_step))
 
 
 def read_complete(document: Json) -> Report:
     """Raises Malformed."""
-    return Report(**read_fields(document, _COMPLETE, _nothing_more))
+    return Report(**read_fields(document, rows(_COMPLETE), _nothing_more))
 
 
 def read_fail(document: Json) -> Report:
     """Raises Malformed."""
-    values = read_fields(document, _FAIL, _nothing_more)
+    values = read_fields(document, rows(_FAIL), _nothing_more)
     return Report(values["company"], values["conversation"], values["claim_token"], fault=values["error"])
 
 
 def read_holder(document: Json) -> Report:
     """Raises Malformed."""
-    return Report(**read_fields(document, _WHOSE, _nothing_more))
+    return Report(**read_fields(document, rows(_WHOSE), _nothing_more))
 
 
 def _check_step(document: Mapping[str, Json], values: Mapping[str, Any], problems: FieldProblems) -> None:

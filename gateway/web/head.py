@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any, Final
 
 AUTHORIZATION: Final = b"authorization"
@@ -44,13 +44,17 @@ class Head:
 
 
 def read_head(scope: MutableMapping[str, Any], new_id: Callable[[], str]) -> Head:
-    """Read an ASGI http scope. A `Request-Id` that is one to 128 visible ASCII characters is kept, any other
+    """Read an ASGI http scope, as `head_of` reads its parts."""
+    return head_of(scope["method"], scope["headers"], new_id)
+
+
+def head_of(method: str, headers: Iterable[tuple[bytes, bytes]], new_id: Callable[[], str]) -> Head:
+    """Names of headers are lowercase. A `Request-Id` that is one to 128 visible ASCII characters is kept, any other
     replaced by `new_id()`; a malformed `traceparent` is dropped, as W3C Trace Context wants."""
     fields: dict[bytes, bytes] = {}
-    for name, value in scope["headers"]:
+    for name, value in headers:
         if name in _WANTED:
             fields[name] = TWICE if name in fields else value
-    method = scope["method"]
     sent = fields.get(REQUEST_ID)
     request_id = sent.decode("ascii") if sent is not None and _SANE_ID.fullmatch(sent) else new_id()
     return Head(method if method in _METHODS else "OTHER", fields, request_id, _traceparent(fields.get(TRACEPARENT)))

@@ -73,8 +73,8 @@ def problem_reply(error: GatewayError, head: Head, allow: str | None = None) -> 
     return Reply(error.status, problem_bytes(error, head.request_id), PROBLEM_TYPE.encode(), tuple(headers))
 
 
-async def send_reply(send: Send, head: Head, reply: Reply) -> None:
-    head.answered = True
+def header_list(head: Head, reply: Reply) -> list[Header]:
+    """All headers of an answer but those that are the server's."""
     headers = [
         (b"request-id", head.request_id.encode()),
         _NO_STORE,
@@ -84,7 +84,12 @@ async def send_reply(send: Send, head: Head, reply: Reply) -> None:
         headers.append(_JSON_TYPE if reply.media is JSON else (b"content-type", reply.media))
         headers.append((b"content-length", str(len(reply.body)).encode()))
     headers.extend(reply.headers)
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    return headers
+
+
+async def send_reply(send: Send, head: Head, reply: Reply) -> None:
+    head.answered = True
+    await send({"type": "http.response.start", "status": reply.status, "headers": header_list(head, reply)})
     await send({"type": "http.response.body", "body": b"" if head.method == "HEAD" else reply.body})
 
 

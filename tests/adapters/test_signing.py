@@ -52,3 +52,12 @@ def test_p6_an_id_that_would_make_the_signed_text_ambiguous_is_refused(message_i
     """6: the full stop separates the signed parts."""
     with pytest.raises(ValueError, match="message id"):
         sign_headers([SECRET], message_id, 1, b"{}")
+
+
+@pytest.mark.parametrize("length", [1, 24, 63, 64, 65, 200])
+def test_p6_a_key_of_any_length_signs_as_rfc_2104_has_it_and_as_often_as_it_must(length):
+    """6: what was read of a key once is not changed by signing with it."""
+    key = bytes(range(length))
+    for body in (b"{}", b"", b"x" * 1_000, b"{}"):
+        signed = base64.b64encode(hmac.digest(key, b"m.1.%b" % body, hashlib.sha256)).decode()
+        assert dict(sign_headers([key], "m", 1, body))["webhook-signature"] == f"v1,{signed}"

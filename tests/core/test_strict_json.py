@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from gateway.core import strict_json
 from gateway.core.strict_json import JsonRefused, Number, dumps, parse, parse_bytes, plain
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "wire_numbers.json").read_text())
@@ -256,3 +257,43 @@ def test_p9_4_the_depth_of_a_large_document_is_found_in_one_pass_without_a_mark_
     finally:
         tracemalloc.stop()
     assert peak < 20 * len(text)
+
+
+def judged(read, *given):
+    try:
+        return repr(read(*given))
+    except JsonRefused as refused:
+        return f"refused: {refused}"
+
+
+@given(
+    documents,
+    numerals,
+    st.sampled_from([None, 1]),
+    st.booleans(),
+    st.integers(0, 200),
+    st.sampled_from(' -0e."{}[],:\\a'),
+)
+@example({"a": [0]}, "-0", None, False, 200, " ")
+@example({"a": 1}, "1E5", None, True, 3, '"')
+def test_p2_9_the_fast_reader_never_says_anything_else_than_the_strict_one(
+    document, numeral, indent, ascii_only, at, odd
+):
+    """2.9, 2.10: it steps aside for whatever it would read in another way; also where one character is odd."""
+    text = json.dumps([document, "here"], indent=indent, ensure_ascii=ascii_only).replace('"here"', numeral)
+    for sent in (text, text[:at] + odd + text[at:], text[:at] + odd + text[at + 1 :]):
+        strictly = judged(strict_json._parsed, sent, 64)
+        assert judged(parse, sent) == strictly
+        assert judged(parse_bytes, sent.encode()) == strictly
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('{"a":1,"a":1}', '{"a":-0}', "[" * 65 + "]" * 65, "1" * 1_001, f"[{'1' * 1_000}.{'1' * 5}]", '"\\u00e9"'),
+        *('"\x01"', "1e400", "[1,]", "\ufeff1", '"\\ud83d"', "NaN", "1" * 1_000, "", '{"\\u0061":1}', "-" + "9" * 30),
+    ],
+)
+def test_p2_9_what_the_fast_reader_must_leave_to_the_strict_one(text):
+    """2.9: read or refused, in the same words."""
+    assert judged(parse_bytes, text.encode()) == judged(strict_json._parsed, text, 64)

@@ -145,3 +145,27 @@ def test_p4_4_late_successes_are_counted_by_what_they_contradict_and_shown_from_
         'oncegate_conflicts_total{against="outcome"} 1.0',
     ]
     assert Metrics().exposition().decode().count("oncegate_conflicts_total{") == 4
+
+
+def test_p9_5_times_are_counted_in_every_bucket_that_holds_them() -> None:
+    """9.5: a bound belongs to its bucket; each read of the metrics shows what came since the last as well."""
+    metrics = Metrics()
+    answer = Answer(
+        effect_id=None,
+        company="acme",
+        conversation="c",
+        tool_call_id="a",
+        tool="place_order",
+        decision="replay",
+        status="succeeded",
+        side_effecting=True,
+    )
+    for again, seconds in enumerate((0.001, 0.0011, 7.0, 31.0), start=1):
+        metrics.answered(answer, seconds)
+        shown = metrics.exposition().decode()
+        assert f'oncegate_calls_total{{decision="replay",side_effecting="true",status="succeeded"}} {again}.0' in shown
+    counted = [("0.001", 1), ("0.0025", 2), ("5.0", 2), ("10.0", 3), ("30.0", 3), ("+Inf", 4)]
+    for bound, number in counted:
+        assert f'oncegate_call_seconds_bucket{{decision="replay",le="{bound}"}} {number}.0' in shown
+    assert 'oncegate_call_seconds_count{decision="replay"} 4.0' in shown
+    assert 'oncegate_call_seconds_sum{decision="replay"} 38.0021' in shown
