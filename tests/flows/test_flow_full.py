@@ -45,13 +45,12 @@ async def test_k4_11_a_redis_that_loads_its_data_refuses_side_effects_and_is_nev
     shop = shop_on_it
     assert (await shop.call("o1")).decision == "proceed"
     with own_redis.client() as client:
-        for n in range(4):
-            client.execute_command("DEBUG", "POPULATE", 100_000, f"filler{n}", 64)
+        client.execute_command("DEBUG", "POPULATE", 20_000, "filler", 64)
         client.execute_command("BGREWRITEAOF")
-        while client.info("persistence")["aof_rewrite_in_progress"]:
-            await asyncio.sleep(0.02)
+        await eventually(lambda: not client.info("persistence")["aof_rewrite_in_progress"])
     own_redis.kill()
-    own_redis.start(wait=False, options=("--key-load-delay", "200", "--loading-process-events-interval-bytes", "1024"))
+    slowly = ("--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024")
+    own_redis.start(*slowly, wait=False)
     await eventually(lambda: _loading(own_redis))
     for _ in range(3):
         for tool_call_id in ("o1", "o2"):
@@ -112,9 +111,7 @@ async def test_k4_12_a_redis_without_room_refuses_new_calls_and_records_those_th
     assert merchant.hits == 2
 
 
-async def test_k4_12_a_redis_that_evicts_is_refused_at_the_start(
-    own_redis: RedisProcess, tmp_path: Path
-) -> None:
+async def test_k4_12_a_redis_that_evicts_is_refused_at_the_start(own_redis: RedisProcess, tmp_path: Path) -> None:
     """K4-12 (c), 4.14: what is evicted may be done twice, so the gateway does not start, and says why."""
     with own_redis.client() as client:
         client.config_set("maxmemory", 100_000_000)

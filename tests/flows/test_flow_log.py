@@ -47,7 +47,9 @@ def unheard(request: pytest.FixtureRequest, redis_process: RedisProcess, tmp_pat
     flags = ["--dev", "--allow-unsafe-ledger", "--ledger", redis_process.url, "--port", str(port)]
     child = subprocess.Popen(
         [sys.executable, "-m", "gateway.cli", "serve", *flags],
-        **{"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": error},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=error,
         cwd=tmp_path,
         env=clean_environment(),
     )
