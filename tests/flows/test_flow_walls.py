@@ -164,6 +164,30 @@ async def test_k6_07_odd_bytes_in_a_key_are_401_and_one_short_line(
     assert "401" in line
 
 
+async def test_k6_07_a_megabyte_for_a_key_is_refused_unread_and_leaves_one_line_at_most(
+    api: Api, gateway: GatewayProcess
+) -> None:
+    """K6-07, 9.4: more than a head may hold; the gateway hangs up, in bounded time and memory, and goes on."""
+    said, before = len(gateway.said), await api.metric("process_resident_memory_bytes")
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    try:
+        writer.write(b"GET /v1/events?company=x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ")
+        for _ in range(64):
+            writer.write(b"A" * 16_384)
+            await writer.drain()
+        answer = await reader.read()
+    except OSError:  # it has hung up already
+        answer = b""
+    writer.close()
+    await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+    assert answer == b"" or answer.startswith((b"HTTP/1.1 431 ", b"HTTP/1.1 401 ", b"HTTP/1.1 400 ")), answer
+    assert (await api.send("GET", "/livez")).status == 200
+    assert await api.metric("process_resident_memory_bytes") < before + 16 * 1024 * 1024
+    lines = gateway.said[said:]
+    assert len(lines) <= 1
+    assert all(len(line) < 200 for line in lines)
+
+
 async def test_k6_07_two_keys_are_401(api: Api, gateway: GatewayProcess) -> None:
     """K6-07, 9.4: nobody guesses which was meant."""
     twice = b"Authorization: Bearer dev\r\n" * 2
