@@ -195,13 +195,22 @@ async def test_k6_07_two_keys_are_401(api: Api, gateway: GatewayProcess) -> None
     assert answer.startswith(b"HTTP/1.1 401 "), answer
 
 
-URL_SECRET, CARD = "SECRET1urlkey", "4111111111111111"
+URL_SECRET, URL_PASSWORD, CARD = "SECRET1urlkey", "SECRETpassword", "4111111111111111"
 
 
 async def test_k6_10_secrets_are_in_no_log_event_metric_answer_or_listing(
-    api: Api, merchant: RawMerchant, gateway: GatewayProcess, gateways: list[GatewayProcess]
+    api: Api,
+    merchant: RawMerchant,
+    new_merchant: NewMerchant,
+    gateway: GatewayProcess,
+    gateways: list[GatewayProcess],
+    keys: dict[str, str],
+    eventually: Eventually,
 ) -> None:
-    """K6-10, 9.3: failures of every kind, at debug level, with a key in the URL and a card in the arguments."""
+    """K6-10, 9.3: failures of every kind, at debug level, with a key in the URL, a card in the arguments, and an API
+    key that was made as any other."""
+    api = api.by(keys["operator"])
+    await eventually(partial(_is_known, api))
     made = (await api.send("POST", f"/v1/companies/{api.company}/secrets")).json["secret"]
     card = {"type": "object", "properties": {"card": {"type": "string", "maxLength": 20, "x-sensitive": True}}}
     pages: list[bytes] = []
@@ -223,6 +232,19 @@ async def test_k6_10_secrets_are_in_no_log_event_metric_answer_or_listing(
     await attempt("timeout", merchant.url)
     await attempt("refused", f"http://127.0.0.1:{free_port()}/tools")
     await attempt("no-tls", merchant.url.replace("http:", "https:"))
+    untrusted = await new_merchant(tls=context_of(trustme.CA().issue_cert("127.0.0.1")))
+    await attempt("untrusted", untrusted.url)
+    path = f"/v1/companies/{api.company}/tools/pay_order"
+    for base in (
+        "https://no-such-host.invalid/x",
+        f"http://u:{URL_PASSWORD}@127.0.0.1/x",
+        f"http://{URL_PASSWORD}@[::1/x",
+    ):
+        for field in ("endpoint", "status_endpoint"):
+            body = {"endpoint": merchant.url, field: f"{base}?key={URL_SECRET}", "parameters": card}
+            refused = await api.send("PUT", path, body)
+            assert refused.status in (400, 422), (base, refused.raw)
+            pages.append(refused.raw)
     assert URL_SECRET in merchant.requests[0].target, "the merchant does get it"
     company = f"/v1/companies/{api.company}"
     listings = (company, f"{company}/secrets", f"{company}/tools", f"{company}/tools/pay_order", "/metrics")
@@ -231,7 +253,7 @@ async def test_k6_10_secrets_are_in_no_log_event_metric_answer_or_listing(
     pages.append(json.dumps(await api.unknown()).encode())
     pages.append("\n".join(line for each in gateways for line in each.said).encode())
     assert len(gateway.said) > 10, "it does log at this level"
-    for secret in (URL_SECRET, CARD, made, made.removeprefix("whsec_"), "Bearer dev"):
+    for secret in (URL_SECRET, URL_PASSWORD, CARD, made, made.removeprefix("whsec_"), keys["operator"], "Bearer "):
         assert not [page for page in pages if secret.encode() in page], secret
 
 
