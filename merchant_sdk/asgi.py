@@ -109,7 +109,11 @@ class MerchantApp:
     async def _read_body(self, headers: list[tuple[bytes, bytes]], receive: Receive) -> bytes:
         too_large = _Rejected(_error(413, "body_too_large", f"A body is at most {self._max_body} bytes."))
         for name, value in headers:
-            if name.lower() == b"content-length" and (len(value) > 18 or int(value) > self._max_body):
+            if name.lower() != b"content-length":
+                continue
+            if not value.isdigit():
+                raise _Rejected(_error(400, "malformed_length", "Content-Length is a whole number."))
+            if len(value) > 18 or int(value) > self._max_body:
                 raise too_large
         body = bytearray()
         while True:

@@ -57,11 +57,15 @@ class ErrorLines(logging.Handler):
 
     def _write_all(self) -> None:
         while (line := self._waiting.get()) is not None:
-            lost = self._lost
-            if lost and self._write(b"oncegate: %d lines of the log could not be written" % lost):
-                self._lost -= lost
+            self._tell_lost()
             if not self._write(line):
                 self._lost += 1
+        self._tell_lost()
+
+    def _tell_lost(self) -> None:
+        lost = self._lost
+        if lost and self._write(b"oncegate: %d lines of the log could not be written" % lost):
+            self._lost -= lost
 
     def _write(self, line: bytes) -> bool:
         left = (b"\n" if self._cut else b"") + line + b"\n"

@@ -33,7 +33,7 @@ SIGTERM stops gracefully: /readyz turns first, calls in flight finish and are re
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
-    parser.add_argument("--config", type=Path, default=Path("config"), metavar="DIR", help="default: ./config")
+    parser.add_argument("--config", type=Path, metavar="DIR", help="default: ./config, if it is there")
     parser.add_argument(
         "--ledger",
         metavar="URL",
@@ -68,9 +68,15 @@ def run(arguments: argparse.Namespace) -> int:
         lines.close()
 
 
-def _serve(flags: Mapping[str, object], config: Path, lines: ErrorLines) -> int:
+def _serve(flags: Mapping[str, object], config: Path | None, lines: ErrorLines) -> int:
     def say(line: str) -> None:
         lines.say(f"oncegate: {line}")
+
+    if config is not None and not config.is_dir():
+        # Passed over, a folder that is misspelt is a gateway with none of its settings, merchants and rules.
+        lines.say(f"oncegate serve: --config {config}: there is no such folder")
+        return 2
+    config = config or Path("config")
 
     def complain(problem: object) -> int:
         lines.say(f"oncegate serve: {problem}")

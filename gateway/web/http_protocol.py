@@ -1,7 +1,9 @@
-"""uvicorn's HTTP protocol with a bound on a request's head, and deaf to upgrades (9.4).
+"""uvicorn's HTTP protocol with a bound on a request's head, and deaf to upgrades and trailers (9.4).
 
 uvicorn reads heads of any length, waits for them for ever, and drops the body of a request that offers an upgrade
-(`curl --http2` and some clients' defaults do), since it would answer that as a websocket.
+(`curl --http2` and some clients' defaults do), since it would answer that as a websocket. It takes what follows a
+chunked body for more of the head, as much as comes. And it lets pass how a body ends where a proxy in front may have
+read it otherwise: a transfer coding besides chunked, chunks under HTTP/1.0, no Host or two (RFC 9112, 3.2 and 6.1).
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ class BoundedHttp(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._head_bytes = 0
         self._in_head = True
+        self._bodiless_bytes = 0
+        """Read behind a head since the last byte of a body: trailers, and what is said about chunks."""
         self._offered = False
         self._head_began = 0.0
         self._head_timer: asyncio.TimerHandle | None = None
@@ -43,13 +47,16 @@ class BoundedHttp(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if self._in_head:
             self._head_bytes += len(data)
+        else:
+            self._bodiless_bytes += len(data)
         try:
             self._feed(data)
         except httptools.HttpParserError:
             self.logger.warning("Invalid HTTP request received.")
             self.send_400_response("Invalid HTTP request received.")
             return
-        if self._in_head and self._head_bytes > MOST_HEAD_BYTES:
+        read = self._head_bytes if self._in_head else self._bodiless_bytes
+        if read > MOST_HEAD_BYTES:
             self.transport.write(_TOO_LARGE)
             self.transport.close()
 
@@ -73,12 +80,32 @@ class BoundedHttp(HttpToolsProtocol):
         lines += [b"%b: %b" % (name, value) for name, value in self.headers if name != b"upgrade"]
         return b"\r\n".join(lines) + b"\r\n\r\n"
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # behind the body it is a trailer: whatever it says, the request was judged by its head
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        self._bodiless_bytes = 0
+        super().on_body(body)
+
     def on_headers_complete(self) -> None:
+        self._refuse_ambiguous()
         self._offered = any(name == b"upgrade" for name, _ in self.headers) and self.parser.should_upgrade()
         if self._offered:
             return
         self._in_head = False
+        self._bodiless_bytes = 0
         super().on_headers_complete()
+
+    def _refuse_ambiguous(self) -> None:
+        """Raises HttpParserError for a head that two readers may read as two requests."""
+        codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        modern = self.parser.get_http_version() == "1.1"
+        if codings and (codings != [b"chunked"] or not modern):
+            raise httptools.HttpParserError("a transfer coding that is not read here")
+        if hosts > 1 or (modern and not hosts):
+            raise httptools.HttpParserError("one Host is due")
 
     def on_message_complete(self) -> None:
         if self._offered:

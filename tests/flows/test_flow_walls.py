@@ -18,7 +18,7 @@ from uuid import uuid4
 import pytest
 import trustme
 from flow_client import Api
-from flow_merchant import RawMerchant, reply
+from flow_merchant import Connection, RawMerchant, Request, reply
 from flow_processes import GatewayProcess, RedisProcess, clean_environment
 
 NewMerchant = Callable[..., Awaitable[RawMerchant]]
@@ -193,6 +193,34 @@ async def test_k6_07_two_keys_are_401(api: Api, gateway: GatewayProcess) -> None
     twice = b"Authorization: Bearer dev\r\n" * 2
     answer = await raw_exchange(gateway, b"GET /v1/events?company=x HTTP/1.1\r\nHost: x\r\n" + twice + b"\r\n")
     assert answer.startswith(b"HTTP/1.1 401 "), answer
+
+
+async def test_p9_1_what_a_shop_leaves_on_a_connection_is_not_read_as_another_companys_answer(
+    api: Api, merchant: RawMerchant
+) -> None:
+    """9.1: one host serves two companies, and one of them answers twice. The second answer comes when the next request
+    is on its way, so nothing but a connection of its own keeps it from the other company."""
+    other = api.by(company=f"{api.company}b")
+    asked = asyncio.Event()
+
+    async def twice(request: Request, connection: Connection) -> bytes | None:
+        if request.json["context"]["company"] == other.company:
+            asked.set()
+            return reply({"mine": True})
+        await connection.write(reply({"first": True}))
+        await asked.wait()
+        return reply({"planted": True})
+
+    merchant.behave = twice
+    for each in (api, other):
+        await each.register("place_order", merchant.url)
+    assert (await api.call("p1")).json["result"] == {"first": True}
+    answer = asyncio.create_task(other.call("p2"))
+    done, _ = await asyncio.wait({answer}, timeout=5)
+    asked.set()
+    assert done, "the request waits behind the other company's"
+    assert answer.result().json["result"] == {"mine": True}
+    assert merchant.connections == 2
 
 
 URL_SECRET, URL_PASSWORD, CARD = "SECRET1urlkey", "SECRETpassword", "4111111111111111"
