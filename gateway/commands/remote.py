@@ -15,6 +15,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 DEFAULT_URL = "http://127.0.0.1:8080"
 EVENTS_PAGE = 500
 _MOST_BYTES = 64 * 1024 * 1024
+_MOST_DIGITS = 4_000
 
 
 class RemoteProblem(Exception):
@@ -70,7 +71,7 @@ def ask(
     except (URLError, OSError) as unreachable:
         reason = getattr(unreachable, "reason", unreachable)
         raise RemoteProblem(f"no gateway answers at {arguments.url}: {reason}; is `oncegate serve` running?") from None
-    return json.loads(raw) if raw else None
+    return json.loads(raw, parse_int=_integer) if raw else None
 
 
 def events(arguments: argparse.Namespace, company: str, conversation: str | None, after: int = 0) -> Iterator[Any]:
@@ -118,6 +119,11 @@ def _told(problem: HTTPError) -> str:
         return said + "".join(f"\n  {_line(field)}" for field in body.get("fields") or [])
     except (ValueError, KeyError, TypeError):
         return f"the gateway answered {problem.code} {problem.reason}"
+
+
+def _integer(digits: str) -> int | str:
+    """A merchant's result may hold an integer of any length; Python makes none of over 4,300 digits."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else digits
 
 
 def _line(field: Any) -> str:
