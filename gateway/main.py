@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,6 +52,8 @@ from gateway.web.app import Application, create_app
 from gateway.web.metrics import Metrics
 from gateway.web.services import Limits, Services
 from gateway.web.stopping import Stopping
+
+_log = logging.getLogger("oncegate.serve")
 
 DEV_PRINCIPAL: Final = Principal("dev", Role.OPERATOR, frozenset({"*"}), "dev")
 
@@ -185,6 +188,19 @@ class _World:
 
     async def adopt_files(self) -> None:
         await AdoptFiles(registry=self.registry, tools=self.register_tool)()
+        grace_s = self._settings.stop.grace_s
+        slow = [each.tool for each in self.registry.stored_tools() if each.tool and each.tool.timeout_s >= grace_s]
+        if slow:
+            slowest = max(slow, key=lambda tool: tool.timeout_s)
+            _log.warning(
+                "stop.grace_s is not longer than what tools may take: a stop would leave their calls unknown",
+                extra={
+                    "grace_s": grace_s,
+                    "tools": len(slow),
+                    "slowest": f"{slowest.company}/{slowest.name}",
+                    "timeout_s": slowest.timeout_s,
+                },
+            )
 
     def gateway(self, ledger_ended: asyncio.Event) -> Gateway:
         limits = CallLimits(

@@ -109,6 +109,8 @@ def _fields() -> dict[str, FieldInfo]:
 
 FIELDS: Final[Mapping[str, FieldInfo]] = _fields()
 """Every setting by its path."""
+FLAGS: Final[Mapping[str, str]] = {"ledger.url": "ledger", "ledger.allow_unsafe": "allow-unsafe-ledger"}
+"""Flags that are not named like their settings."""
 SECTIONS: Final = tuple(dict.fromkeys(path.partition(".")[0] for path in FIELDS if "." in path))
 
 
@@ -149,7 +151,7 @@ def _from_toml(text: str | None, file: str, problems: list[str]) -> dict[str, _G
 
 def _from_flags(flags: Mapping[str, object], problems: list[str]) -> dict[str, _Given]:
     found = {
-        path: _Given(value, f"--{path.rpartition('.')[2].replace('_', '-')} ({path})", False)
+        path: _Given(value, f"--{FLAGS.get(path) or path.rpartition('.')[2].replace('_', '-')} ({path})", False)
         for path, value in flags.items()
         if value is not None
     }
@@ -194,7 +196,7 @@ def _validated(path: str, given: _Given, values: dict[str, object]) -> str | Non
             values[path] = _ADAPTERS[path].validate_json(json.dumps(given.value), strict=True)
         else:
             values[path] = _ADAPTERS[path].validate_python(_from_text(path, given.value))
-    except (ValidationError, TypeError, ValueError):
+    except (ValidationError, TypeError, ValueError, RecursionError):
         return f"must be {FIELDS[path].description}"
     return None
 

@@ -196,7 +196,7 @@ max_steps = 0
             {"ledger.url": "memory"},
             {},
             "[ledger]\nwait_replicas = 1",
-            "config/gateway.toml, ledger.wait_replicas and --url (ledger.url): ledger.url names the memory ledger",
+            "config/gateway.toml, ledger.wait_replicas and --ledger (ledger.url): ledger.url names the memory ledger",
         ),
         (
             {"ledger.url": "redis://127.0.0.1"},
@@ -299,3 +299,9 @@ def test_a_settings_variable_follows_its_path() -> None:
     """api.md: `ledger.wait_replicas` is `ONCEGATE_LEDGER_WAIT_REPLICAS`."""
     assert environment_name("ledger.wait_replicas") == "ONCEGATE_LEDGER_WAIT_REPLICAS"
     assert len({environment_name(path) for path in FIELDS}) == len(FIELDS)
+
+
+def test_a_variable_that_is_too_deep_is_a_wrong_setting_and_no_fault() -> None:
+    """9.4: said like any other."""
+    (said,) = wrong({}, {"ONCEGATE_REGISTRATION_OVERRIDES": "[" * 100_000}, "")
+    assert said.startswith("ONCEGATE_REGISTRATION_OVERRIDES: must be ")

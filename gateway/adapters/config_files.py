@@ -63,6 +63,8 @@ def read_merchants_folder(folder: Path, environ: Mapping[str, str], judges: Judg
     """All `*.toml` of a folder, in the order of their names; none if there is no such folder. Raises ConfigError."""
     texts: dict[str, str] = {}
     problems: list[str] = []
+    if folder.exists() and not folder.is_dir():
+        problems.append(f"{folder}: is not a folder")  # passed over, its companies would be unprotected or unknown
     for path in sorted(folder.glob("*.toml")):
         try:
             texts[str(path)] = read_text(str(path))

@@ -98,7 +98,7 @@ class MerchantHttp:
             self._pool = MerchantPool(self._dialler, self._limits, loop)
         begun = loop.time()
         try:
-            start, lane = self._way(request.url)
+            start, lane = self._way(request.url, request.company)
             head, rest = request_bytes(start, request.headers, request.body)
             connection = self._pool.take_idle(lane)
             if connection is None:
@@ -131,10 +131,10 @@ class MerchantHttp:
         if self._own_resolver is not None:
             self._own_resolver.close()
 
-    def _find_way(self, url: str) -> tuple[str, Lane]:
+    def _find_way(self, url: str, company: str) -> tuple[str, Lane]:
         assert self._pool is not None
         origin, start = read_target(url, allow_http=self._allow_http, allow=self._allow)
-        return start, self._pool.lane(origin)
+        return start, self._pool.lane(origin, company)
 
 
 def _not_sent(reason: Reason, kind: SeenKind = SeenKind.NOT_CONNECTED) -> Seen:

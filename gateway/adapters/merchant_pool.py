@@ -58,7 +58,11 @@ Turn: TypeAlias = asyncio.Future[PooledConnection | None]
 
 
 class Lane:
-    """One origin's connections. `busy` counts the turns taken: exchanges, and calls on their way to one."""
+    """One company's connections to one origin. `busy` counts the turns taken: exchanges, and calls on their way to one.
+
+    A reply that comes too late on a connection is taken for the next request's: what one company's shop leaves behind
+    must not be read as the answer of another's (9.1).
+    """
 
     __slots__ = ("__weakref__", "busy", "idle", "origin", "pool", "waiting")
 
@@ -77,8 +81,8 @@ class MerchantPool:
         self._dialler = dialler
         self._limits = limits
         self._loop = loop
-        # A lane lives as long as a call or a connection holds it, so that no origin ever has two.
-        self._lanes: weakref.WeakValueDictionary[Origin, Lane] = weakref.WeakValueDictionary()
+        # A lane lives as long as a call or a connection holds it, so that no company ever has two of one origin.
+        self._lanes: weakref.WeakValueDictionary[tuple[Origin, str], Lane] = weakref.WeakValueDictionary()
         self._places = limits.connections
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._sweeping: asyncio.TimerHandle | None = None
@@ -86,11 +90,11 @@ class MerchantPool:
         self._connections: set[PooledConnection] = set()
         self._closed = False
 
-    def lane(self, origin: Origin) -> Lane:
+    def lane(self, origin: Origin, company: str) -> Lane:
         """Always the same one while anybody holds it."""
-        lane = self._lanes.get(origin)
+        lane = self._lanes.get((origin, company))
         if lane is None:
-            lane = self._lanes[origin] = Lane(self, origin)
+            lane = self._lanes[origin, company] = Lane(self, origin)
         return lane
 
     def take_idle(self, lane: Lane) -> PooledConnection | None:

@@ -22,6 +22,7 @@ AGAIN_S = 1.0
 """Between two tries to follow a stream."""
 _PASSING = frozenset({429, 500, 502, 503, 504})
 _MOST_BYTES = 64 * 1024 * 1024
+_MOST_DIGITS = 4_000
 
 
 class RemoteProblem(Exception):
@@ -65,7 +66,7 @@ def ask(
     Raises RemoteProblem."""
     with _opened(arguments, method, where, query, body, ANSWER_S) as answer:
         raw = answer.read(_MOST_BYTES)
-    return json.loads(raw) if raw else None
+    return json.loads(raw, parse_int=_integer) if raw else None
 
 
 @contextmanager
@@ -155,6 +156,11 @@ def _told(problem: HTTPError) -> str:
         return said + "".join(f"\n  {_line(field)}" for field in body.get("fields") or [])
     except (ValueError, KeyError, TypeError):
         return f"the gateway answered {problem.code} {problem.reason}"
+
+
+def _integer(digits: str) -> int | str:
+    """A merchant's result may hold an integer of any length; Python makes none of over 4,300 digits."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else digits
 
 
 def _line(field: Any) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import uvloop
 
 from gateway.adapters.redis_program import LocalRedisError
 from gateway.adapters.redis_urls import parse_ledger_url
+from gateway.commands.error_lines import ErrorLines
 from gateway.commands.log_lines import LogLines
 from gateway.core.errors import ConfigError, LedgerUnavailable
 from gateway.serving import serve
@@ -32,7 +33,7 @@ SIGTERM stops gracefully: /readyz turns first, calls in flight finish and are re
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
-    parser.add_argument("--config", type=Path, default=Path("config"), metavar="DIR", help="default: ./config")
+    parser.add_argument("--config", type=Path, metavar="DIR", help="default: ./config, if it is there")
     parser.add_argument(
         "--ledger",
         metavar="URL",
@@ -59,27 +60,43 @@ def run(arguments: argparse.Namespace) -> int:
         "http.port": arguments.port,
         "dev": arguments.dev,
     }
-    _log_to_stderr(arguments.log_level)
+    lines = _log_to_stderr(arguments.log_level)
     try:
-        settings = read_settings(flags, os.environ, arguments.config)
+        return _serve(flags, arguments.config, lines)
+    finally:
+        logging.getLogger().removeHandler(lines)
+        lines.close()
+
+
+def _serve(flags: Mapping[str, object], config: Path | None, lines: ErrorLines) -> int:
+    def say(line: str) -> None:
+        lines.say(f"oncegate: {line}")
+
+    if config is not None and not config.is_dir():
+        # Passed over, a folder that is misspelt is a gateway with none of its settings, merchants and rules.
+        lines.say(f"oncegate serve: --config {config}: there is no such folder")
+        return 2
+    config = config or Path("config")
+
+    def complain(problem: object) -> int:
+        lines.say(f"oncegate serve: {problem}")
+        return 2
+
+    try:
+        settings = read_settings(flags, os.environ, config)
+        ledger = parse_ledger_url(settings.ledger.url)
         with bound(settings.http.host, settings.http.port) as sockets:
-            _say(f"ledger {parse_ledger_url(settings.ledger.url).safe}{_kept(settings)}")
-            uvloop.run(serve(settings, sockets, config=arguments.config, environ=os.environ, say=_say))
+            say(f"ledger {ledger.safe}{_kept(settings)}")
+            uvloop.run(serve(settings, sockets, config=config, environ=os.environ, say=say))
     except ConfigError as wrong:
         for problem in wrong.problems:
-            print(f"oncegate serve: {problem}", file=sys.stderr)
+            complain(problem)
         return 2
     except LocalRedisError as reason:
-        print(f"oncegate serve: {reason}", file=sys.stderr)
-        return 2
+        return complain(reason)
     except LedgerUnavailable as gone:
-        print(
-            f"oncegate serve: the ledger {parse_ledger_url(settings.ledger.url).safe} does not answer: "
-            f"{gone.__cause__ or gone}",
-            file=sys.stderr,
-        )
-        return 2
-    _say("stopped")
+        return complain(f"the ledger {ledger.safe} does not answer: {gone.__cause__ or gone}")
+    say("stopped")
     return 0
 
 
@@ -90,13 +107,10 @@ def _kept(settings: Settings) -> str:
     return " (nothing survives a restart)" if kind == "memory" else ""
 
 
-def _say(line: str) -> None:
-    print(f"oncegate: {line}", file=sys.stderr, flush=True)
-
-
-def _log_to_stderr(level: str) -> None:
-    handler = logging.StreamHandler(sys.stderr)
+def _log_to_stderr(level: str) -> ErrorLines:
+    handler = ErrorLines()
     handler.setFormatter(LogLines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("oncegate").setLevel(level.upper())
     logging.getLogger("gateway").setLevel(level.upper())
+    return handler

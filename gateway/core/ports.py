@@ -101,6 +101,8 @@ class MerchantRequest(msgspec.Struct, frozen=True):
     url: str
     headers: tuple[tuple[str, str], ...]
     body: bytes
+    company: str = ""
+    """Whose it is: two companies never share a connection, also where one host serves both (9.1)."""
 
     def __repr__(self) -> str:
         return "MerchantRequest(..)"  # its URL may hold a secret, its headers are signatures

@@ -8,7 +8,7 @@ from gateway.core.conversation import Event, View, Writes
 from gateway.core.decisions import Conflicting, Gone, Late, Need, Settled, Step
 from gateway.core.granting import lapse, lost
 from gateway.core.record import SETTLED, Effect, Mode, Move, Outcome, Status, moved
-from gateway.core.reply_body import NULL
+from gateway.core.reply_body import NULL, excerpt_of
 from gateway.core.requests import Lose, Release, Resolve, Settle
 
 
@@ -67,6 +67,9 @@ def _conflict(effect: Effect, request: Settle | Resolve) -> Step:
     data: dict[str, object] = {"stands": effect.status.value, "came": "succeeded"}
     if isinstance(request, Resolve):
         data["said_by_merchant"] = True
+    if request.outcome is not None and request.outcome.result is not None:
+        # Nothing else keeps it: whoever has to find out what happened needs to see both accounts (4.4).
+        data["seen"] = excerpt_of(request.outcome.result, "application/json", None)
     event = Event("effect.conflict", effect.effect_id, data)
     writes = Writes(events=(event,), keep_ms=request.keep_ms, though_full=True)
     return Step(Conflicting(effect), writes, alarm=True)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
+
+_MOST_DIGITS: Final = 4_000
+"""Python makes no int of over 4,300."""
 
 
 def encode(value: object) -> str:
@@ -34,6 +37,30 @@ def decode(text: str, *, exact: bool = True) -> Any:
         raise ValueError("nested too deeply for JSON") from None
     except ArithmeticError:
         raise ValueError("a number beyond what a decimal can hold") from None
+
+
+def decode_answer(text: str, *, exact: bool = True) -> Any:
+    """As `decode`, but for numbers that Python cannot hold: an integer of over 4,000 digits is a Decimal, a number
+    whose exponent no Decimal has is its own text.
+
+    A merchant may put any number into its result. If the answer could not be read for it, an order that was placed
+    would look unknown at every repeat, and so would all others of its batch."""
+    try:
+        number = _decimal if exact else None
+        return json.loads(text, parse_int=_integer, parse_float=number, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("nested too deeply for JSON") from None
+
+
+def _integer(digits: str) -> int | Decimal:
+    return int(digits) if len(digits) <= _MOST_DIGITS else Decimal(digits)
+
+
+def _decimal(text: str) -> Decimal | str:
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        return text
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.runtime.errors import NoAnswer, OncegateError, Problem
-from gateway.runtime.exact_json import decode
+from gateway.runtime.exact_json import decode_answer
 from gateway.runtime.exchange import Seen, Unseen
 from gateway.runtime.resend import retry_after_seconds
 
@@ -21,7 +21,7 @@ def read_seen(seen: Seen | Unseen, *, identified: bool, exact: bool) -> tuple[An
     try:
         if seen.text is None:
             raise ValueError("bytes that are not UTF-8")
-        document = decode(seen.text, exact=exact)
+        document = decode_answer(seen.text, exact=exact)
         if seen.status != 200:
             return read_problem(document, seen.status, retry_after_seconds(seen.retry_after))
         return document, seen.text

@@ -48,7 +48,7 @@ class Reading:
             attempt=place.attempt,
         )
         message_id = f"read_{self._randomness.token().hex()}"
-        order = Order(tool.endpoint, body, message_id, None, tool.mode is Mode.SAFE_TO_RETRY, False)
+        order = Order(tool.company, tool.endpoint, body, message_id, None, tool.mode is Mode.SAFE_TO_RETRY, False)
         secrets = [secret.value for secret in self._registry.secrets(tool.company)]
         sent = await self._sending.send(order, secrets, trace, deadline=self._clock.monotonic() + tool.timeout_s)
         judged = sent.judged

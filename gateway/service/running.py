@@ -203,6 +203,7 @@ def _order(claim: Claim, effect: Effect) -> Order:
         attempt=effect.attempt if effect.turn is not None else None,
     )
     return Order(
+        company=effect.company,
         url=effect.endpoint,
         body=body,
         message_id=effect.hex,

@@ -27,6 +27,7 @@ class Trace(msgspec.Struct, frozen=True):
 class Order(msgspec.Struct, frozen=True):
     """What is to be sent. `key` is the merchant's Idempotency-Key, None on read-only calls."""
 
+    company: str
     url: str
     body: bytes
     message_id: str
@@ -107,7 +108,7 @@ class Sending:
         if trace.traceparent is not None:
             headers.append(("traceparent", trace.traceparent))
         headers += self._sign(secrets, order.message_id, self._clock.wall_ms() // 1000, order.body)
-        request = MerchantRequest(order.url, tuple(headers), order.body)
+        request = MerchantRequest(order.url, tuple(headers), order.body, order.company)
         seen = await self._merchant.send(request, deadline_s=deadline - self._clock.monotonic())
         return outcome_of(
             seen,

@@ -84,7 +84,7 @@ class StatusQuestion:
             # the call with this one's nor this one with an old answer of its own.
             *self._sign(secrets, message_id, self._clock.wall_ms() // 1000, body),
         ]
-        request = MerchantRequest(tool.status_endpoint, tuple(headers), body)
+        request = MerchantRequest(tool.status_endpoint, tuple(headers), body, effect.company)
         seen = await self._merchant.send(request, deadline_s=tool.timeout_s)
         told = told_by(seen, result_cap=self._result_cap, now_s=self._clock.wall_ms() / 1000)
         self._count(told.said)

@@ -1,7 +1,9 @@
-"""uvicorn's HTTP protocol with a bound on a request's head, deaf to upgrades (9.4), and with a short way for calls.
+"""uvicorn's HTTP protocol with a bound on a head, deaf to upgrades and trailers (9.4), with a short way for calls.
 
 uvicorn reads heads of any length, waits for them for ever, and drops the body of a request that offers an upgrade
-(`curl --http2` and some clients' defaults do), since it would answer that as a websocket.
+(`curl --http2` and some clients' defaults do), since it would answer that as a websocket. It takes what follows a
+chunked body for more of the head, as much as comes. And it lets pass how a body ends where a proxy in front may have
+read it otherwise: a transfer coding besides chunked, chunks under HTTP/1.0, no Host or two (RFC 9112, 3.2 and 6.1).
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ class BoundedHttp(HttpToolsProtocol):
         self._in_head = True
         self._usual = True
         self._offers = False
+        self._bodiless_bytes = 0
+        """Read behind a head since the last byte of a body: trailers, and what is said about chunks."""
         self._offered = False
         self._head_began = 0.0
         self._head_timer: asyncio.TimerHandle | None = None
@@ -60,6 +64,8 @@ class BoundedHttp(HttpToolsProtocol):
         self._idle_since = None
         if self._in_head:
             self._head_bytes += len(data)
+        else:
+            self._bodiless_bytes += len(data)
         try:
             self._feed(data)
         except httptools.HttpParserError:
@@ -69,7 +75,8 @@ class BoundedHttp(HttpToolsProtocol):
             return
         if self._kept_back is not None:
             self._go_the_long_way()
-        if self._in_head and self._head_bytes > MOST_HEAD_BYTES:
+        read = self._head_bytes if self._in_head else self._bodiless_bytes
+        if read > MOST_HEAD_BYTES:
             self.transport.write(_TOO_LARGE)
             self.transport.close()
 
@@ -103,6 +110,8 @@ class BoundedHttp(HttpToolsProtocol):
         self._offers = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:
+            return  # behind the body it is a trailer: whatever it says, the request was judged by its head
         name = name.lower()
         self.headers.append((name, value))
         if name in _UNUSUAL:
@@ -113,20 +122,33 @@ class BoundedHttp(HttpToolsProtocol):
                 self.expect_100_continue = True
 
     def on_headers_complete(self) -> None:
+        self._refuse_ambiguous()
         self._offered = self._offers and self.parser.should_upgrade()
         if self._offered:
             return
         self._in_head = False
+        self._bodiless_bytes = 0
         if self._short is not None and self._usual and self._may_take_the_short_way():
             self._kept_back = []
         else:
             self._begin_the_long_way()
 
     def on_body(self, body: bytes) -> None:
+        self._bodiless_bytes = 0
         if self._kept_back is not None:
             self._kept_back.append(body)
         else:
             super().on_body(body)
+
+    def _refuse_ambiguous(self) -> None:
+        """Raises HttpParserError for a head that two readers may read as two requests."""
+        codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        modern = self.parser.get_http_version() == "1.1"
+        if codings and (codings != [b"chunked"] or not modern):
+            raise httptools.HttpParserError("a transfer coding that is not read here")
+        if hosts > 1 or (modern and not hosts):
+            raise httptools.HttpParserError("one Host is due")
 
     def on_message_complete(self) -> None:
         if self._offered:

@@ -13,43 +13,43 @@ from gateway.cli import COMMANDS, main
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_with_examples(command, capsys):
+def test_every_command_has_help_with_examples(command, capfd):
     """`oncegate COMMAND --help` shows how it is used."""
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
     assert ended.value.code == 0
-    assert f"oncegate {command}" in capsys.readouterr().out.partition("examples:")[2]
+    assert f"oncegate {command}" in capfd.readouterr().out.partition("examples:")[2]
 
 
-def test_an_unknown_command_is_named_and_the_known_ones_are_listed(capsys):
+def test_an_unknown_command_is_named_and_the_known_ones_are_listed(capfd):
     """Exit status 2: not understood."""
     with pytest.raises(SystemExit) as ended:
         main(["srve"])
     assert ended.value.code == 2
-    assert "serve" in capsys.readouterr().err
+    assert "serve" in capfd.readouterr().err
 
 
-def test_p3_2_classify_says_verdict_and_reason_for_each_name(capsys):
+def test_p3_2_classify_says_verdict_and_reason_for_each_name(capfd):
     """3.1, 3.2: one line a name."""
     assert main(["classify", "finalise_basket", "get_booking"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = capfd.readouterr().out.splitlines()
     assert lines[0].startswith("side-effecting")
     assert lines[1].startswith("read-only")
 
 
-def test_p3_1_classify_takes_names_from_standard_input_and_gives_json(capsys, monkeypatch):
+def test_p3_1_classify_takes_names_from_standard_input_and_gives_json(capfd, monkeypatch):
     """3.1: `--json`, one object a line; the platform rule is the plain substring one."""
     monkeypatch.setattr("sys.stdin", io.StringIO("get_settings\n\nplace_order\n"))
     assert main(["classify", "--json", "--heuristic", "platform"]) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [(f["name"], f["side_effecting"]) for f in found] == [("get_settings", True), ("place_order", True)]
 
 
-def test_classify_without_names_says_what_is_missing(capsys, monkeypatch):
+def test_classify_without_names_says_what_is_missing(capfd, monkeypatch):
     """Exit status 2, one line on standard error."""
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert main(["classify"]) == 2
-    assert "no names given" in capsys.readouterr().err
+    assert "no names given" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -61,35 +61,35 @@ def test_classify_without_names_says_what_is_missing(capsys, monkeypatch):
         ["secrets", "add", "acme"],
     ],
 )
-def test_a_command_that_finds_no_gateway_says_so_in_one_line(arguments, capsys):
+def test_a_command_that_finds_no_gateway_says_so_in_one_line(arguments, capfd):
     """No trace, and what to do next; the key is not repeated."""
     assert main([*arguments, "--url", "http://127.0.0.1:9", "--key", "og_r_secret"]) == 1
-    said = capsys.readouterr().err
+    said = capfd.readouterr().err
     assert "oncegate serve" in said
     assert len(said.splitlines()) == 1
     assert "og_r_secret" not in said
 
 
-def test_a_command_without_a_key_says_how_to_get_one(capsys, monkeypatch):
+def test_a_command_without_a_key_says_how_to_get_one(capfd, monkeypatch):
     """Closed unless opened."""
     monkeypatch.delenv("ONCEGATE_KEY", raising=False)
     assert main(["events", "acme"]) == 1
-    assert "oncegate keys create" in capsys.readouterr().err
+    assert "oncegate keys create" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["serve", "--ledger", "mongodb://x", "--config", "/nonexistent"], "ledger"),
-        (["serve", "--dev", "--host", "0.0.0.0", "--ledger", "memory", "--config", "/nonexistent"], "loopback"),
-        (["serve", "--port", "70000", "--config", "/nonexistent"], "65535"),
+        (["serve", "--ledger", "mongodb://x"], "ledger"),
+        (["serve", "--dev", "--host", "0.0.0.0", "--ledger", "memory"], "loopback"),
+        (["serve", "--port", "70000"], "65535"),
         (["keys", "list", "--ledger", "memory", "--config", "/nonexistent"], "memory"),
     ],
 )
-def test_wrong_settings_stop_the_start_with_status_2_and_say_what_is_accepted(arguments, expected, capsys):
+def test_wrong_settings_stop_the_start_with_status_2_and_say_what_is_accepted(arguments, expected, capfd):
     """Every wrong setting is named, nothing is started."""
     assert main(arguments) == 2
-    assert expected in capsys.readouterr().err
+    assert expected in capfd.readouterr().err
 
 
 def test_k5_16_classify_suggests_a_clearer_name(capsys):

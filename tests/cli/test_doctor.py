@@ -52,15 +52,15 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., st
         child.wait()
 
 
-def machine(capsys: Any, *arguments: str) -> tuple[int, dict[str, Any]]:
+def machine(capfd: Any, *arguments: str) -> tuple[int, dict[str, Any]]:
     status = main(["doctor", "--json", *arguments])
-    return status, json.loads(capsys.readouterr().out)
+    return status, json.loads(capfd.readouterr().out)
 
 
 @NEEDED
-def test_p4_14_a_ledger_that_can_be_relied_on_is_status_0(start, capsys):
+def test_p4_14_a_ledger_that_can_be_relied_on_is_status_0(start, capfd):
     """4.14: notes are for reading, not for failing."""
-    status, report = machine(capsys, "--ledger", start(*KEPT))
+    status, report = machine(capfd, "--ledger", start(*KEPT))
     assert (status, report["worst"]) == (0, "note")
     assert {"code", "severity", "found", "cost", "do"} == set(report["findings"][0])
 
@@ -74,14 +74,14 @@ def test_p4_14_a_ledger_that_can_be_relied_on_is_status_0(start, capsys):
         ((*KEPT, "--appendfsync", "everysec"), "fsync-each-second", "warning"),
     ],
 )
-def test_p4_14_the_doctor_says_what_is_wrong_what_it_costs_and_what_to_do(start, capsys, options, code, severity):
+def test_p4_14_the_doctor_says_what_is_wrong_what_it_costs_and_what_to_do(start, capfd, options, code, severity):
     """4.14: as a text too; status 1."""
     ledger = start(*options)
-    status, report = machine(capsys, "--ledger", ledger)
+    status, report = machine(capfd, "--ledger", ledger)
     (found,) = [finding for finding in report["findings"] if finding["code"] == code]
     assert (status, found["severity"]) == (1, severity)
     assert main(["doctor", "--ledger", ledger]) == 1
-    text = capsys.readouterr().out
+    text = capfd.readouterr().out
     assert f"{severity.upper()}" in text
     assert f"[{code}]" in text
     assert " ".join(found["cost"].split()[:4]) in text
@@ -96,10 +96,10 @@ def test_p4_14_the_doctor_says_what_is_wrong_what_it_costs_and_what_to_do(start,
         ((*KEPT, "--maxmemory-policy", "volatile-ttl"), "evicts-keys"),
     ],
 )
-def test_p4_14_k4_12_c_serve_refuses_a_ledger_that_forgets_and_says_how_to_mend_it(start, capsys, options, code):
+def test_p4_14_k4_12_c_serve_refuses_a_ledger_that_forgets_and_says_how_to_mend_it(start, capfd, options, code):
     """4.14, K4-12 (c): status 2, before it listens to anyone."""
     assert main(["serve", "--port", "0", "--ledger", start(*options)]) == 2
-    said = capsys.readouterr().err
+    said = capfd.readouterr().err
     assert f"[{code}]" in said
     assert "CONFIG SET" in said
     assert "--allow-unsafe-ledger" in said
@@ -107,12 +107,12 @@ def test_p4_14_k4_12_c_serve_refuses_a_ledger_that_forgets_and_says_how_to_mend_
 
 
 @NEEDED
-def test_p4_14_waiting_for_a_disk_needs_a_server_that_can_say_so(start, capsys, monkeypatch):
+def test_p4_14_waiting_for_a_disk_needs_a_server_that_can_say_so(start, capfd, monkeypatch):
     """4.14: WAITAOF is looked for, never assumed; where it is missing nothing lets the gateway start."""
     ledger = start(*KEPT, "--rename-command", "WAITAOF", "") if _knows_waitaof() else start(*KEPT)
     monkeypatch.setenv("ONCEGATE_LEDGER_WAIT_FSYNC", "true")
     assert main(["serve", "--port", "0", "--allow-unsafe-ledger", "--ledger", ledger]) == 2
-    said = capsys.readouterr().err
+    said = capfd.readouterr().err
     assert "[waitaof-missing]" in said
     assert "upgrade to Redis 7.2" in said
 
@@ -124,45 +124,45 @@ def _knows_waitaof() -> bool:
 
 
 @NEEDED
-def test_p9_3_the_doctor_tells_no_password(start, capsys):
+def test_p9_3_the_doctor_tells_no_password(start, capfd):
     """9.3: neither of a ledger that it reached, nor of one that refused it."""
     ledger = start(*KEPT, "--requirepass", "hunter2")
     path = ledger.removeprefix("unix://")
     for url, expected in ((f"unix://:hunter2@{path}", 0), (f"unix://:hunter3@{path}", 2)):
         for more in ([], ["--json"]):
             assert main(["doctor", "--ledger", url, *more]) == expected
-            printed = capsys.readouterr()
+            printed = capfd.readouterr()
             assert "hunter" not in printed.out + printed.err
             assert "***@" in printed.out + printed.err
 
 
-def test_p4_14_a_ledger_that_cannot_be_reached_is_status_2_and_one_line(capsys):
+def test_p4_14_a_ledger_that_cannot_be_reached_is_status_2_and_one_line(capfd):
     """4.14"""
     assert main(["doctor", "--ledger", "redis://127.0.0.1:9/0"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("oncegate doctor: the ledger redis://127.0.0.1:9/0 does not answer")
 
 
-def test_p4_14_the_doctor_makes_no_embedded_ledger_by_looking(empty_folder, capsys):
+def test_p4_14_the_doctor_makes_no_embedded_ledger_by_looking(empty_folder, capfd):
     """4.14"""
     assert main(["doctor"]) == 2
-    assert "there is no ledger in" in capsys.readouterr().err
+    assert "there is no ledger in" in capfd.readouterr().err
     assert list(empty_folder.iterdir()) == []
 
 
 @NEEDED
-def test_p4_14_the_embedded_ledger_passes_its_own_examination(empty_folder, capsys):
+def test_p4_14_the_embedded_ledger_passes_its_own_examination(empty_folder, capfd):
     """4.14: every write synced, nothing evicted."""
     ledger = f"local:{empty_folder / 'ledger'}"
     made = ["keys", "create", "--role", "runtime", "--company", "acme", "--principal", "chat", "--ledger", ledger]
     assert main(made) == 0
-    capsys.readouterr()
-    status, report = machine(capsys, "--ledger", ledger)
+    capfd.readouterr()
+    status, report = machine(capfd, "--ledger", ledger)
     assert status == 0
     assert {"fsync-each-write", "no-eviction", "appends"} <= {finding["code"] for finding in report["findings"]}
 
 
-def test_p4_14_the_memory_ledger_says_that_nothing_survives(capsys):
+def test_p4_14_the_memory_ledger_says_that_nothing_survives(capfd):
     """4.14: status 1, though serve starts on it: it was asked for by name."""
-    status, report = machine(capsys, "--ledger", "memory")
+    status, report = machine(capfd, "--ledger", "memory")
     assert (status, [finding["code"] for finding in report["findings"]]) == (1, ["memory-ledger"])

@@ -23,10 +23,10 @@ def empty_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("action", [["list"], ["revoke", "key_1"], ["list", "--json"]])
-def test_looking_at_keys_makes_no_ledger(action, empty_folder, capsys):
+def test_looking_at_keys_makes_no_ledger(action, empty_folder, capfd):
     """An empty one, made by looking, would say that there are no keys; the folder that was looked in is named."""
     assert main(["keys", *action]) == 1
-    printed = capsys.readouterr()
+    printed = capfd.readouterr()
     assert str(empty_folder / ".oncegate") in printed.err
     assert len(printed.err.splitlines()) == 1
     assert printed.out == ""
@@ -34,12 +34,12 @@ def test_looking_at_keys_makes_no_ledger(action, empty_folder, capsys):
 
 
 @needs_redis
-def test_p9_3_keys_say_which_ledger_they_are_in_and_a_new_one_is_labelled(empty_folder, capsys):
+def test_p9_3_keys_say_which_ledger_they_are_in_and_a_new_one_is_labelled(empty_folder, capfd):
     """9.3: shown once, under its name, on a line of its own; which ledger is said beside it, not within JSON."""
     ledger = f"local:{empty_folder / 'ledger'}"
     made = ["keys", "create", "--role", "runtime", "--company", "acme", "--principal", "chat", "--ledger", ledger]
     assert main(made) == 0
-    printed = capsys.readouterr()
+    printed = capfd.readouterr()
     id_line, label, key, step = printed.out.splitlines()
     assert id_line.startswith("id: key_")
     assert label == "key (shown once):"
@@ -48,38 +48,38 @@ def test_p9_3_keys_say_which_ledger_they_are_in_and_a_new_one_is_labelled(empty_
     assert printed.err == f"oncegate keys: ledger {ledger}\n"
     id_ = id_line.removeprefix("id: ")
     assert main(["keys", "list", "--json", "--ledger", ledger]) == 0
-    printed = capsys.readouterr()
+    printed = capfd.readouterr()
     assert [row["id"] for row in json.loads(printed.out)["keys"]] == [id_]
     assert key not in printed.out + printed.err
     assert main(["keys", "revoke", id_, "--ledger", ledger]) == 0
-    capsys.readouterr()
+    capfd.readouterr()
     assert main(["keys", "list", "--ledger", ledger]) == 0
-    assert capsys.readouterr().out == "no keys\n"
+    assert capfd.readouterr().out == "no keys\n"
 
 
-def test_a_taken_port_is_one_line_and_exit_status_2(capsys):
+def test_a_taken_port_is_one_line_and_exit_status_2(capfd):
     """Found before anything is opened, whoever has it."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
         assert main(["serve", "--dev", "--ledger", "memory", "--port", str(port)]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith(f"oncegate serve: port {port} of 127.0.0.1 is taken")
 
 
-def test_an_address_that_is_not_this_machines_is_one_line_and_exit_status_2(capsys):
+def test_an_address_that_is_not_this_machines_is_one_line_and_exit_status_2(capfd):
     """TEST-NET-1 belongs to nobody."""
     assert main(["serve", "--ledger", "memory", "--host", "192.0.2.1", "--port", "0"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("oncegate serve: port 0 of 192.0.2.1 cannot be listened on: ")
 
 
-def test_the_demo_without_a_redis_server_is_one_line(monkeypatch, capsys):
+def test_the_demo_without_a_redis_server_is_one_line(monkeypatch, capfd):
     """What is missing, and two ways out."""
     monkeypatch.setenv("PATH", "/nonexistent")
     assert main(["demo"]) == 2
-    printed = capsys.readouterr()
+    printed = capfd.readouterr()
     (line,) = printed.err.splitlines()
     assert line.startswith("oncegate demo: the embedded ledger needs redis-server")
     assert "--ledger memory" in line

@@ -43,25 +43,25 @@ def written(folder: Path, name: str, text: str) -> str:
 
 
 def test_p7_3_a_policy_that_is_fit_for_use_is_told_with_its_version(
-    good: str, capsys: pytest.CaptureFixture[str]
+    good: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """7.3: the version that events will carry."""
     assert main(["policy", "check", good]) == 0
-    said, version = capsys.readouterr().out.splitlines()
+    said, version = capfd.readouterr().out.splitlines()
     assert said == f"{good}: fit for use: 1 rule, default allow"
     assert main(["policy", "check", good, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(capfd.readouterr().out)
     assert told == {"fit": True, "bundle": version.removeprefix("bundle "), "rules": 1, "problems": []}
 
 
-def test_p7_3_every_problem_of_a_policy_is_told_with_its_path(bad: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_p7_3_every_problem_of_a_policy_is_told_with_its_path(bad: str, capfd: pytest.CaptureFixture[str]) -> None:
     """7.3: exit status 1, on standard output as what was asked for, without the values."""
     paths = ["default_action", "rules[0].priority", "rules[0].when.arguments./total.gt"]
     assert main(["policy", "check", bad]) == 1
-    printed = capsys.readouterr()
+    printed = capfd.readouterr()
     assert [line.split(", ", 1)[1].split(": ")[0] for line in printed.out.splitlines()] == paths
     assert main(["policy", "check", bad, "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(capfd.readouterr().out)
     assert [(each["path"], each["rule"]) for each in told["problems"]] == list(
         zip(paths, [None, "r", "r"], strict=True)
     )
@@ -80,30 +80,30 @@ def test_p7_3_every_problem_of_a_policy_is_told_with_its_path(bad: str, capsys: 
 )
 @pytest.mark.parametrize("action", [["check"], ["explain", "--tool", "x"]])
 def test_a_file_that_cannot_be_read_is_exit_status_2(
-    name: str, text: str | None, expected: str, action: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, text: str | None, expected: str, action: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     if text is not None:
         written(tmp_path, name, text)
     assert main(["policy", *action, str(tmp_path / name)]) == 2
-    printed = capsys.readouterr()
+    printed = capfd.readouterr()
     assert expected in printed.err
     assert printed.out == ""
 
 
-def test_p7_3_a_call_is_explained_for_people(good: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_p7_3_a_call_is_explained_for_people(good: str, capfd: pytest.CaptureFixture[str]) -> None:
     """7.3: the decision first, then each rule; what was guessed is said."""
     assert main(["policy", "explain", good, "--tool", "place_order", "--arguments", '{"total": "7,400"}']) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = capfd.readouterr().out.splitlines()
     assert lines[0].startswith("require_approval: rule large decides; asks operator within 900 s")
     assert lines[1].startswith('->      10  large (require_approval): /total is the text "7,400"')
     assert lines[-1].startswith("(taken for side-effecting by its name")
 
 
-def test_p7_3_a_call_is_explained_for_machines(good: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_p7_3_a_call_is_explained_for_machines(good: str, capfd: pytest.CaptureFixture[str]) -> None:
     """7.3: with all that the ruling holds."""
     asked = ["policy", "explain", good, "--json", "--tool", "place_order", "--side-effecting", "--role", "runtime"]
     assert main([*asked, "--arguments", '{"total": 24000000000000000001}', "--step", "2", "--company", "acme"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(capfd.readouterr().out)
     assert (told["decision"], told["rule"]) == ("require_approval", "large")
     assert told["approval"] == {"approvers": ["operator"], "timeout_s": 900, "message": None}
     assert told["rate_limits"] == [
@@ -111,14 +111,14 @@ def test_p7_3_a_call_is_explained_for_machines(good: str, capsys: pytest.Capture
     ]
     assert [(each["rule_id"], each["outcome"]) for each in told["rules"]] == [("large", "decides")]
     assert main([*asked, "--kind", "llm_call"]) == 0
-    assert json.loads(capsys.readouterr().out)["rule"] is None
+    assert json.loads(capfd.readouterr().out)["rule"] is None
 
 
-def test_p7_3_a_read_only_tool_is_explained_as_one(good: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_p7_3_a_read_only_tool_is_explained_as_one(good: str, capfd: pytest.CaptureFixture[str]) -> None:
     """7.3: what is said about the tool comes before what its name says."""
     asked = ["policy", "explain", good, "--tool", "place_order", "--arguments", '{"total": 7400}', "--read-only"]
     assert main(asked) == 0
-    assert "it is read-only, and must be side-effecting" in capsys.readouterr().out
+    assert "it is read-only, and must be side-effecting" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -126,43 +126,43 @@ def test_p7_3_a_read_only_tool_is_explained_as_one(good: str, capsys: pytest.Cap
     [(["--arguments", "{"], "--arguments: malformed JSON"), (["--arguments", "[1]"], "--arguments: must be an object"), (["--step", "0"], "--step: must be a whole number from 1")],
 )  # fmt: skip
 def test_a_call_that_cannot_be_read_is_exit_status_2(
-    arguments: list[str], expected: str, good: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], expected: str, good: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["policy", "explain", good, "--tool", "x", *arguments]) == 2
-    assert expected in capsys.readouterr().err
+    assert expected in capfd.readouterr().err
 
 
-def test_a_policy_that_is_not_fit_for_use_explains_nothing(bad: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_policy_that_is_not_fit_for_use_explains_nothing(bad: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "explain", bad, "--tool", "x"]) == 1
-    printed = capsys.readouterr()
+    printed = capfd.readouterr()
     assert "rules[0].priority" in printed.err
     assert printed.out == ""
 
 
-def test_a_companys_file_is_taken_for_its_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_companys_file_is_taken_for_its_policy(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The company is the file's; its secrets and tools are not looked at."""
     text = '[[secrets]]\nsecret_env = "NOT_SET"\n[policy]\ndefault_action = "deny"\n'
     assert main(["policy", "check", written(tmp_path, "acme.toml", text)]) == 0
-    assert "0 rules, default deny" in capsys.readouterr().out
+    assert "0 rules, default deny" in capfd.readouterr().out
     broken = text.replace("deny", "never")
     assert main(["policy", "check", written(tmp_path, "acme.toml", broken)]) == 1
-    assert "policy.default_action" in capsys.readouterr().out
+    assert "policy.default_action" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("action", ["check", "explain"])
-def test_each_action_has_help_with_examples(action: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_action_has_help_with_examples(action: str, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["policy", action, "--help"])
     assert ended.value.code == 0
-    assert f"oncegate policy {action}" in capsys.readouterr().out.partition("examples:")[2]
+    assert f"oncegate policy {action}" in capfd.readouterr().out.partition("examples:")[2]
 
 
 @pytest.mark.parametrize("name", ["policy.toml", "merchants/acme.toml"])
 def test_a_gateway_that_cannot_enforce_a_policy_does_not_start_with_one(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A policy that is read and not followed would be worse than none."""
     (tmp_path / "merchants").mkdir()
     written(tmp_path, name, 'default_action = "deny"' if "/" not in name else '[policy]\ndefault_action = "deny"')
     assert main(["serve", "--ledger", "memory", "--port", "0", "--config", str(tmp_path)]) == 2
-    assert f"{tmp_path / name}: has a policy, which this version cannot enforce yet" in capsys.readouterr().err
+    assert f"{tmp_path / name}: has a policy, which this version cannot enforce yet" in capfd.readouterr().err

@@ -44,7 +44,8 @@ class Played:
                 path = self.path.partition("?")[0]
                 played.asked.append(f"{self.command} {path}")
                 played.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
-                body = json.dumps(played.answers[path]).encode()
+                answer = played.answers[path]
+                body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -171,6 +172,15 @@ def test_a_result_is_printed_as_json(played, capsys):
     assert "again true" in printed
     assert "True" not in printed
     assert "None" not in printed
+
+
+def test_a_result_with_an_integer_of_any_length_is_shown(played, capsys):
+    """A merchant's number is no reason to hide from an operator what became of a call."""
+    big = "7" * 5_000
+    text = json.dumps({"calls": [CALL | {"result": "BIG"}], "cursor": None}).replace('"BIG"', big)
+    played.answers["/v1/calls"] = text.encode()
+    assert played.run("calls", "show", "acme", "c-1", "call_1") == 0
+    assert big in capsys.readouterr().out
 
 
 def test_text_that_would_break_the_line_is_printed_as_json(played, capsys):

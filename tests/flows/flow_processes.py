@@ -34,19 +34,20 @@ class RedisProcess:
         self._options = options
         self._child: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def start(self, *options: str, wait: bool = True) -> None:
+        """With options for this life only; without `wait` it may still load its data."""
         program = shutil.which("redis-server") or shutil.which("valkey-server")
         assert program is not None
         self._child = subprocess.Popen(
             [
                 *(program, "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self._folder)),
                 *("--save", "", "--logfile", str(self._folder / "redis.log"), *self._kept),
-                *self._options,
+                *(*self._options, *options),
             ],
             stdin=subprocess.DEVNULL,
         )
         deadline = time.monotonic() + START_S
-        while not self._answers():
+        while wait and not self._answers():
             assert self._child.poll() is None, (self._folder / "redis.log").read_text()
             assert time.monotonic() < deadline, "redis-server does not answer"
             time.sleep(0.01)
@@ -78,13 +79,20 @@ class GatewayProcess:
     """`oncegate serve`: started, killed or stopped, and started again on the same port and ledger."""
 
     def __init__(
-        self, folder: Path, ledger: str, *flags: str, dev: bool = True, settings: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        ledger: str,
+        *flags: str,
+        dev: bool = True,
+        unsafe: bool = True,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self.said: list[str] = []
         """Every line of its standard error, over all its lives."""
         self._folder = folder
         # Most of these ledgers are thrown away with the test.
-        self._flags = ["--ledger", ledger, "--allow-unsafe-ledger", *(["--dev"] if dev else []), *flags]
+        allowed = ["--allow-unsafe-ledger"] if unsafe else []
+        self._flags = ["--ledger", ledger, *allowed, *(["--dev"] if dev else []), *flags]
         self._settings = {f"ONCEGATE_{name}": value for name, value in (settings or {}).items()}
         self._port = 0
         self._child: subprocess.Popen[bytes] | None = None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from flow_client import Api, Reply
 from flow_merchant import Connection, RawMerchant, Request, reply
 from flow_processes import GatewayProcess
@@ -182,6 +184,73 @@ async def test_k1_09_odd_ids_are_looked_up_by_the_bytes_they_are(shop: Api, merc
         assert (found["tool_call_id"], found["result"]) == (tool_call_id, {"order": f"O-{number + 1}"})
     assert merchant.hits == len(odd)
     assert (await shop.call("x" * 1025)).status == 400
+
+
+@pytest.mark.parametrize("shared", [64, 255, 918, 1_023])
+async def test_k1_09_long_ids_that_differ_in_their_last_letter_are_two_calls_and_are_in_no_log(
+    shop: Api, merchant: RawMerchant, gateway: GatewayProcess, shared: int
+) -> None:
+    """K1-09, 2.8: two executions with arguments of their own, each replayed and looked up as itself; one byte over the
+    limit does nothing; at debug level, the log has none of them in full."""
+    said = len(gateway.said)
+    stem = ("call_ab__thought__" + "A/+=" * 300)[:shared]
+    ids = [f"{stem}1", f"{stem}2"]
+    for expected in ("proceed", "replay"):
+        for number, id_ in enumerate(ids):
+            answer = await shop.call(id_, arguments={"n": number})
+            assert (answer.decision, answer.json["result"]) == (expected, {"order": f"O-{number + 1}"})
+    for number, id_ in enumerate(ids):
+        (found,) = await shop.stored(id_)
+        assert (found["tool_call_id"], found["result"]) == (id_, {"order": f"O-{number + 1}"})
+    assert (await shop.call(ids[0], arguments={"n": 7})).code == "tool_call_id_reused"
+    assert (await shop.call("A" * 1_025)).code == "malformed"
+    assert await shop.stored(ids[0][:-1]) == []
+    assert merchant.hits == 2
+    assert not [line for line in gateway.said[said:] if len(line) > 300 or "A/+=" * 50 in line]
+
+
+@pytest.mark.parametrize("tool", ["list_orders", "cancel_all_holds"])
+async def test_k2_01_empty_blank_and_an_object_are_one_call_of_a_reader_and_of_a_writer(
+    shop: Api, merchant: RawMerchant, tool: str
+) -> None:
+    """K2-01, 2.9: a reader gets `{}` each time; a writer is one call. With required fields, none reaches the merchant."""
+    await shop.register(tool, merchant.url, parameters={"type": "object", "properties": {}})
+    reads = tool == "list_orders"
+    answers = [await shop.call("e1", tool, sent) for sent in ("", "  ", {})]
+    assert [answer.decision for answer in answers] == ["proceed", *(["proceed"] * 2 if reads else ["replay"] * 2)]
+    assert [request.json["arguments"] for request in merchant.requests] == [{}] * (3 if reads else 1)
+    needs = {"type": "object", "properties": {"shop": {"type": "string"}}, "required": ["shop"]}
+    await shop.register(tool, merchant.url, parameters=needs)
+    before = merchant.hits
+    for sent in ("", "  ", {}):
+        refused = await shop.call("e2", tool, sent)
+        assert (refused.status, refused.code) == (422, "invalid_arguments")
+    assert merchant.hits == before
+    assert (await shop.call("e2", tool, {"shop": "A"})).decision == "proceed"
+
+
+def _encoded(value: object, times: int) -> object:
+    for _ in range(times):
+        value = json.dumps(value)
+    return value
+
+
+async def test_k2_04_arguments_encoded_twice_are_the_call_they_hold_and_more_is_refused(
+    shop: Api, merchant: RawMerchant
+) -> None:
+    """K2-04, 2.9: both forms of d1 are one hit; five layers, or a second one that holds no object, are 400 and leave
+    their id free."""
+    date = {"date": "2026-12-01"}
+    forms = [_encoded(date, 2), date, _encoded(date, 1)]
+    assert [(await shop.call("d1", arguments=form)).decision for form in forms] == ["proceed", "replay", "replay"]
+    assert merchant.requests[0].json["arguments"] == date
+    bad: list[object] = [_encoded(date, times) for times in (3, 4, 5)]
+    bad += [_encoded(inner, 1) for inner in ("hello", 5, None, [1], True)] + [_encoded(5, 2), _encoded([date], 2)]
+    for number, sent in enumerate(bad):
+        refused = await shop.call(f"d2-{number}", arguments=sent)
+        assert (refused.status, refused.code) == (400, "malformed"), sent
+        assert merchant.hits == number + 1
+        assert (await shop.call(f"d2-{number}", arguments={"n": number})).decision == "proceed"
 
 
 async def test_p3_6_a_read_only_call_is_sent_each_time_and_not_recorded(shop: Api, merchant: RawMerchant) -> None:

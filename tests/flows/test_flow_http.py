@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -225,3 +226,75 @@ async def test_p9_4_a_slow_call_keeps_its_connection_and_those_behind_it_wait(
     gate.set()
     answers = [await wire.answer() for _ in range(2)]
     assert [json.loads(body)["tool_call_id"] for _, body in answers] == ["s1", "s2"]
+
+
+def _chunked(body: bytes) -> bytes:
+    return b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+
+
+HEAD = b"POST /v1/calls HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer dev\r\nContent-Type: application/json\r\n"
+AMBIGUOUS: dict[str, Callable[[bytes], bytes]] = {
+    "length and chunks": lambda b: HEAD + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n" + _chunked(b),
+    "chunks and length": lambda b: HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n" + _chunked(b),
+    "two lengths": lambda b: HEAD + b"Content-Length: %d\r\nContent-Length: 0\r\n\r\n%b" % (len(b), b),
+    "a coding before chunked": lambda b: HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n" + _chunked(b),
+    "a coding after chunked": lambda b: HEAD + b"Transfer-Encoding: chunked, identity\r\n\r\n" + _chunked(b),
+    "two codings": lambda b: HEAD + b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" + _chunked(b),
+    "an unknown coding": lambda b: HEAD + b"Transfer-Encoding: xchunked\r\n\r\n" + _chunked(b),
+    "chunks in 1.0": lambda b: HEAD.replace(b"1.1", b"1.0") + b"Transfer-Encoding: chunked\r\n\r\n" + _chunked(b),
+    "no host": lambda b: HEAD.replace(b"Host: x\r\n", b"") + b"Content-Length: %d\r\n\r\n%b" % (len(b), b),
+    "two hosts": lambda b: HEAD + b"Host: y\r\nContent-Length: %d\r\n\r\n%b" % (len(b), b),
+    "a blank before the colon": lambda b: HEAD + b"Content-Length : %d\r\n\r\n%b" % (len(b), b),
+    "a folded line": lambda b: HEAD + b"X: y\r\n Z: 3\r\nContent-Length: %d\r\n\r\n%b" % (len(b), b),
+    "bare line feeds": lambda b: (HEAD + b"Content-Length: %d\r\n\r\n" % len(b)).replace(b"\r\n", b"\n") + b,
+}
+
+
+@pytest.mark.parametrize("written", AMBIGUOUS.values(), ids=AMBIGUOUS.keys())
+async def test_p9_4_what_two_readers_may_read_differently_is_refused_and_its_connection_ends(
+    shop: Api, wire: Wire, merchant: RawMerchant, written: Callable[[bytes], bytes]
+) -> None:
+    """9.4, RFC 9112: a proxy in front must not see one request where the gateway sees two; nothing is carried out, and
+    nothing of what follows is read."""
+    call = {"company": shop.company, "conversation": "c-1", "tool": "place_order", "arguments": {}}
+    body, hidden = (json.dumps({**call, "tool_call_id": id_}).encode() for id_ in ("s1", "s2"))
+    await wire.send(written(body) + HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(hidden), hidden))
+    answered = await wire.rest()
+    assert answered.startswith(b"HTTP/1.1 400 ")
+    assert answered.count(b"HTTP/1.1") == 1
+    assert merchant.hits == 0
+
+
+async def test_p9_4_trailers_say_nothing(shop: Api, wire: Wire, merchant: RawMerchant) -> None:
+    """9.4: what stands behind a body neither adds to its head nor overrules it: no key, no id, no encoding."""
+    call = {
+        "company": shop.company,
+        "conversation": "c-1",
+        "tool_call_id": "t1",
+        "tool": "place_order",
+        "arguments": {},
+    }
+    body = _chunked(json.dumps(call).encode())[:-2]
+    trailers = b"Authorization: Bearer nobody\r\nContent-Encoding: gzip\r\nRequest-Id: from-behind\r\n\r\n"
+    await wire.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + body + trailers)
+    status, answered = await wire.answer()
+    assert (status, json.loads(answered)["decision"]) == (200, "proceed")
+    assert merchant.requests[0].headers["request-id"] != "from-behind"
+    keyless = HEAD.replace(b"Authorization: Bearer dev\r\n", b"")
+    await wire.send(keyless + b"Transfer-Encoding: chunked\r\n\r\n" + body + b"Authorization: Bearer dev\r\n\r\n")
+    assert (await wire.answer())[0] == 401
+
+
+@pytest.mark.parametrize("line", [b"A: b\r\n", b"A: " + b"b" * 60_000, b"b" * 60_000], ids=["many", "one", "a name"])
+async def test_p9_4_trailers_without_end_are_cut_off(shop: Api, wire: Wire, line: bytes) -> None:
+    """9.4: they have the bound of a head, also of somebody without a key whose request was answered long ago."""
+    before = await shop.metric("process_resident_memory_bytes")
+    keyless = HEAD.replace(b"Authorization: Bearer dev\r\n", b"")
+    with contextlib.suppress(OSError):  # it hangs up in the middle of them
+        await wire.send(keyless + b"Transfer-Encoding: chunked\r\n\r\n0\r\n")
+        if line.endswith(b"\n"):
+            line *= 10_000
+        for _ in range(1_000):
+            await wire.send(line)
+        raise AssertionError("sixty megabytes of trailers were read")
+    assert await shop.metric("process_resident_memory_bytes") < before + 16 * 1024 * 1024

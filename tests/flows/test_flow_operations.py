@@ -67,7 +67,7 @@ async def test_k8_01_a_graceful_stop_answers_and_records_everything_it_was_given
 
 
 async def test_k8_05_metrics_and_memory_do_not_grow_with_what_callers_invent(shop: Api) -> None:
-    """K8-05, 9.5: thousands of random tools, conversations, ids and paths; the number of series stands still."""
+    """K8-05, 9.5: 25,000 calls with random tools, conversations, ids and paths; the number of series stands still."""
     chance = random.Random(5)
 
     def name() -> str:
@@ -95,7 +95,7 @@ async def test_k8_05_metrics_and_memory_do_not_grow_with_what_callers_invent(sho
     for _ in range(2):
         await series()
     before, memory = await series(), await shop.metric("process_resident_memory_bytes")
-    await some(60)
+    await some(400)
     assert await series() == before
     assert before < 400
     assert await shop.metric("process_resident_memory_bytes") < memory + 24 * MIB

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 import zlib
 from collections.abc import Callable
 
@@ -19,18 +20,30 @@ def _gzip(data: bytes) -> bytes:
 
 
 def _bomb(size: int) -> bytes:
-    packer = zlib.compressobj(wbits=31)
+    """Zeros. One block is packed, and said again as often as it takes: a full flush makes it stand by itself."""
     block = bytes(1 << 20)
-    return b"".join(packer.compress(block) for _ in range(size >> 20)) + packer.flush()
+    packer = zlib.compressobj(wbits=-15)
+    packed = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
+    checked = 0
+    for _ in range(size >> 20):
+        checked = zlib.crc32(block, checked)
+    ends = packer.flush() + struct.pack("<II", checked, size & 0xFFFFFFFF)
+    return b"\x1f\x8b\x08" + bytes(6) + b"\xff" + packed * (size >> 20) + ends
 
 
 ENCODED = {
-    "gzip bomb": (lambda: _bomb(1 << 28), "gzip"),
+    "gzip bomb": (lambda: _bomb(1 << 30), "gzip"),
     "nested gzip": (lambda: _gzip(_bomb(1 << 26)), "gzip, gzip"),
     "honest gzip": (lambda: _gzip(b'{"order": 1}'), "gzip"),
     "deflate": (lambda: zlib.compress(b'{"order": 1}'), "deflate"),
     "br": (lambda: b"\x0b\x02\x80{}\x03", "br"),
 }
+
+
+def test_k6_13_the_bomb_is_one() -> None:
+    """What the tests below send does expand, to what it says, and its check sum holds."""
+    assert zlib.decompress(_bomb(1 << 24), wbits=31) == bytes(1 << 24)
+    assert len(_bomb(1 << 30)) < 2 << 20
 
 
 @pytest.mark.parametrize(("body", "encoding"), ENCODED.values(), ids=ENCODED.keys())

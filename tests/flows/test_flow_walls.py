@@ -18,7 +18,7 @@ from uuid import uuid4
 import pytest
 import trustme
 from flow_client import Api
-from flow_merchant import RawMerchant, reply
+from flow_merchant import Connection, RawMerchant, Request, reply
 from flow_processes import GatewayProcess, RedisProcess, clean_environment
 
 NewMerchant = Callable[..., Awaitable[RawMerchant]]
@@ -164,6 +164,30 @@ async def test_k6_07_odd_bytes_in_a_key_are_401_and_one_short_line(
     assert "401" in line
 
 
+async def test_k6_07_a_megabyte_for_a_key_is_refused_unread_and_leaves_one_line_at_most(
+    api: Api, gateway: GatewayProcess
+) -> None:
+    """K6-07, 9.4: more than a head may hold; the gateway hangs up, in bounded time and memory, and goes on."""
+    said, before = len(gateway.said), await api.metric("process_resident_memory_bytes")
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    try:
+        writer.write(b"GET /v1/events?company=x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ")
+        for _ in range(64):
+            writer.write(b"A" * 16_384)
+            await writer.drain()
+        answer = await reader.read()
+    except OSError:  # it has hung up already
+        answer = b""
+    writer.close()
+    await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+    assert answer == b"" or answer.startswith((b"HTTP/1.1 431 ", b"HTTP/1.1 401 ", b"HTTP/1.1 400 ")), answer
+    assert (await api.send("GET", "/livez")).status == 200
+    assert await api.metric("process_resident_memory_bytes") < before + 16 * 1024 * 1024
+    lines = gateway.said[said:]
+    assert len(lines) <= 1
+    assert all(len(line) < 200 for line in lines)
+
+
 async def test_k6_07_two_keys_are_401(api: Api, gateway: GatewayProcess) -> None:
     """K6-07, 9.4: nobody guesses which was meant."""
     twice = b"Authorization: Bearer dev\r\n" * 2
@@ -171,13 +195,50 @@ async def test_k6_07_two_keys_are_401(api: Api, gateway: GatewayProcess) -> None
     assert answer.startswith(b"HTTP/1.1 401 "), answer
 
 
-URL_SECRET, CARD = "SECRET1urlkey", "4111111111111111"
+async def test_p9_1_what_a_shop_leaves_on_a_connection_is_not_read_as_another_companys_answer(
+    api: Api, merchant: RawMerchant
+) -> None:
+    """9.1: one host serves two companies, and one of them answers twice. The second answer comes when the next request
+    is on its way, so nothing but a connection of its own keeps it from the other company."""
+    other = api.by(company=f"{api.company}b")
+    asked = asyncio.Event()
+
+    async def twice(request: Request, connection: Connection) -> bytes | None:
+        if request.json["context"]["company"] == other.company:
+            asked.set()
+            return reply({"mine": True})
+        await connection.write(reply({"first": True}))
+        await asked.wait()
+        return reply({"planted": True})
+
+    merchant.behave = twice
+    for each in (api, other):
+        await each.register("place_order", merchant.url)
+    assert (await api.call("p1")).json["result"] == {"first": True}
+    answer = asyncio.create_task(other.call("p2"))
+    done, _ = await asyncio.wait({answer}, timeout=5)
+    asked.set()
+    assert done, "the request waits behind the other company's"
+    assert answer.result().json["result"] == {"mine": True}
+    assert merchant.connections == 2
+
+
+URL_SECRET, URL_PASSWORD, CARD = "SECRET1urlkey", "SECRETpassword", "4111111111111111"
 
 
 async def test_k6_10_secrets_are_in_no_log_event_metric_answer_or_listing(
-    api: Api, merchant: RawMerchant, gateway: GatewayProcess, gateways: list[GatewayProcess]
+    api: Api,
+    merchant: RawMerchant,
+    new_merchant: NewMerchant,
+    gateway: GatewayProcess,
+    gateways: list[GatewayProcess],
+    keys: dict[str, str],
+    eventually: Eventually,
 ) -> None:
-    """K6-10, 9.3: failures of every kind, at debug level, with a key in the URL and a card in the arguments."""
+    """K6-10, 9.3: failures of every kind, at debug level, with a key in the URL, a card in the arguments, and an API
+    key that was made as any other."""
+    api = api.by(keys["operator"])
+    await eventually(partial(_is_known, api))
     made = (await api.send("POST", f"/v1/companies/{api.company}/secrets")).json["secret"]
     card = {"type": "object", "properties": {"card": {"type": "string", "maxLength": 20, "x-sensitive": True}}}
     pages: list[bytes] = []
@@ -199,6 +260,19 @@ async def test_k6_10_secrets_are_in_no_log_event_metric_answer_or_listing(
     await attempt("timeout", merchant.url)
     await attempt("refused", f"http://127.0.0.1:{free_port()}/tools")
     await attempt("no-tls", merchant.url.replace("http:", "https:"))
+    untrusted = await new_merchant(tls=context_of(trustme.CA().issue_cert("127.0.0.1")))
+    await attempt("untrusted", untrusted.url)
+    path = f"/v1/companies/{api.company}/tools/pay_order"
+    for base in (
+        "https://no-such-host.invalid/x",
+        f"http://u:{URL_PASSWORD}@127.0.0.1/x",
+        f"http://{URL_PASSWORD}@[::1/x",
+    ):
+        for field in ("endpoint", "status_endpoint"):
+            body = {"endpoint": merchant.url, field: f"{base}?key={URL_SECRET}", "parameters": card}
+            refused = await api.send("PUT", path, body)
+            assert refused.status in (400, 422), (base, refused.raw)
+            pages.append(refused.raw)
     assert URL_SECRET in merchant.requests[0].target, "the merchant does get it"
     company = f"/v1/companies/{api.company}"
     listings = (company, f"{company}/secrets", f"{company}/tools", f"{company}/tools/pay_order", "/metrics")
@@ -207,7 +281,7 @@ async def test_k6_10_secrets_are_in_no_log_event_metric_answer_or_listing(
     pages.append(json.dumps(await api.unknown()).encode())
     pages.append("\n".join(line for each in gateways for line in each.said).encode())
     assert len(gateway.said) > 10, "it does log at this level"
-    for secret in (URL_SECRET, CARD, made, made.removeprefix("whsec_"), "Bearer dev"):
+    for secret in (URL_SECRET, URL_PASSWORD, CARD, made, made.removeprefix("whsec_"), keys["operator"], "Bearer "):
         assert not [page for page in pages if secret.encode() in page], secret
 
 

@@ -95,6 +95,7 @@ async def test_a_body_is_capped_at_the_byte(shop: Shop, gateway: Any, extra: int
     ("method", "headers", "status"),
     [
         ("POST", [(b"content-length", b"1048577")], 413),
+        *[("POST", [(b"content-length", value)], 400) for value in (b"", b"x", b"-1", b"+1", b"1_0", b"\xd9\xa1")],
         ("POST", [(b"Content-Length", b"9" * 5000)], 413),
         ("POST", [(b"content-encoding", b"gzip")], 415),
         ("GET", [], 405),

@@ -12,7 +12,7 @@ import pytest
 
 import gateway.runtime
 from gateway.runtime import OncegateError
-from gateway.runtime.exact_json import decode, encode
+from gateway.runtime.exact_json import decode, decode_answer, encode
 from gateway.runtime.resend import RULES
 
 ROOT = Path(__file__).parents[2]
@@ -92,3 +92,17 @@ async def test_the_second_block_of_the_page_runs(client):
     names: dict[str, object] = {}
     exec(page.split("```python\n")[2].split("```", 1)[0], names)  # the project's own page
     assert await names["place_order"](client) == "Order MO-1001 placed."
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_p4_10_an_answer_with_any_number_in_it_is_read(exact):
+    """4.10: what a merchant writes into a result cannot make a done call, or a batch of them, look unknown."""
+    text = '{"result":{"big":%s,"far":1e99999999999999999999},"status":"succeeded"}' % ("1" * 5_000)
+    answer = decode_answer(text, exact=exact)
+    assert answer["status"] == "succeeded"
+    assert str(answer["result"]["big"]) == "1" * 5_000
+    if exact:
+        assert answer["result"]["far"] == "1e99999999999999999999"
+    for broken in ("NaN", "[" * 100_000, "{"):
+        with pytest.raises(ValueError):
+            decode_answer(broken, exact=exact)

@@ -109,8 +109,10 @@ async def test_k4_14_a_late_success_after_an_operator_is_an_alarm(world, stalled
         assert (repeat.status, repeat.error["code"]) == ("failed", "not_executed")
     else:
         assert bytes(repeat.result) == (b'"O-2"' if said is ABSENT else b'"O-1"')
-    types = [event["type"] for event in await events(world)]
-    assert types.count("effect.conflict") == (said is not ABSENT)
+    kept = [event["seen"] for event in await events(world) if event["type"] == "effect.conflict"]
+    assert kept == ([] if said is ABSENT else ['"O-2"']), "K4-14: history keeps both"
+    merchants = await world.look_up.events(Principal("m", Role.MERCHANT, frozenset({"*"}), "k1"), "shop1", "c1", 0, 100)
+    assert "O-2" not in str(merchants), "9.1"
     assert world.merchant.hits == 1
 
 
