@@ -31,9 +31,7 @@ def _command(command: str, place: Place, title: str, message: str) -> str:
 
 def _data(text: str) -> str:
     escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in escaped
-    )
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in escaped)
 
 
 def _property(text: str) -> str:

@@ -109,7 +109,7 @@ def among(name: str, others: Iterable[str], lexicon: Lexicon) -> list[Alike]:
     for other in others:
         if other != name and abs(len(other) - len(name)) <= _LONGEST:
             form = folded(other)
-            long_enough = _SHORTEST <= min(len(form), len(fold)) and max(len(form), len(fold)) <= _LONGEST
+            long_enough = min(len(form), len(fold)) >= _SHORTEST and max(len(form), len(fold)) <= _LONGEST
             if form == fold or (long_enough and _one_edit(form, fold)):
                 near.append(other)
     listed = [("", each, "") for each in [name, *sorted(near)]]

@@ -11,7 +11,7 @@ from rapidfuzz import fuzz, process
 
 from heuristics.lexicon import Lexicon, Role
 
-__all__ = ["platform_names", "likely_verbs", "renamed"]
+__all__ = ["likely_verbs", "platform_names", "renamed"]
 
 _LONGEST: Final = 64
 
@@ -60,7 +60,7 @@ def likely_verbs(name: str, words: list[str], lexicon: Lexicon) -> list[str]:
 
 
 def renamed(name: str, verb: str, new: str) -> str | None:
-    """The name with the first `verb` in it replaced, in the capitals of what it replaces; None where it is not found."""
+    """The name with the first `verb` in it replaced, in its capitals; None where it is not found."""
     if len(name) > _LONGEST:
         return None
     found = re.search("[-_ .]?".join(map(re.escape, verb.split())), name, re.IGNORECASE)

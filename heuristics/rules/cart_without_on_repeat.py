@@ -30,7 +30,7 @@ RULE: Final = Rule(
     severity="warning",
     what="A tool puts something into a cart and does not say `on_repeat` (4.9).",
     why=(
-        "An identical call within a minute is held by default, which is right for orders. For a cart, \"and another "
+        'An identical call within a minute is held by default, which is right for orders. For a cart, "and another '
         'one" is an ordinary wish: the customer asks for two and gets one and a question.'
     ),
     example="""\

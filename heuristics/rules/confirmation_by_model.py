@@ -12,8 +12,19 @@ from heuristics.rules.wording import quoted
 from heuristics.words import split
 
 _AGREED: Final = frozenset(
-    "confirm confirmed confirmation approved approve approval consent consented agreed agree accepted authorized "
-    "authorised acknowledged".split()
+    {
+        "confirm",
+        "confirmed",
+        "confirmation",
+        "approved",
+        "approve",
+        "approval",
+        "consent",
+        "consented",
+        "agreed",
+        "agree",
+    }
+    | {"accepted", "authorized", "authorised", "acknowledged"}
 )
 
 
@@ -23,15 +34,18 @@ def _check(at: Looked) -> Iterator[Remark]:
     agreed = [
         field
         for field in at.fields.all
-        if field.top and len(field.name) <= 100 and "boolean" in field.types and not _AGREED.isdisjoint(split(field.name))
+        if field.top
+        and len(field.name) <= 100
+        and "boolean" in field.types
+        and not _AGREED.isdisjoint(split(field.name))
     ]
     if not agreed:
         return
     money = amounts(at)
     if money:
         yield Remark(
-            f"{quoted(agreed[0].name)} lets the model itself say that the customer agreed to {quoted(money[0][0])}, and "
-            "models say it unasked: take it out, and have the amount approved by a policy rule (require_approval).",
+            f"{quoted(agreed[0].name)} lets the model itself say that the customer agreed to {quoted(money[0][0])}, "
+            "and models say it unasked: take it out, and have the amount approved by a policy rule (require_approval).",
             at=agreed[0].pointer,
         )
 

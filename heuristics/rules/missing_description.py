@@ -13,7 +13,7 @@ def _check(at: Looked) -> Iterator[Remark]:
     if not (at.tool.description or "").strip():
         effect = " and whether it changes anything" if at.side_effecting else ""
         yield Remark(
-            f"It has no description, so the model chooses it by its name alone: say in a sentence what it does{effect}.",
+            f"It has no description, so the model chooses it by its name alone: say what it does{effect}.",
             severity=None if at.side_effecting else "note",
         )
 

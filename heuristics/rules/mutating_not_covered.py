@@ -36,7 +36,7 @@ RULE: Final = Rule(
         "The name has a verb that changes something, but none of the twelve (create, place, add, update, remove, "
         "delete, cancel, checkout, pay, book, submit, set) by which the platform's own rule knows such tools. A tool "
         "that is declared (`side_effecting`, `readOnlyHint: false`, `destructiveHint: true`, an HTTP method that "
-        "writes) needs no name to say it. An error where `heuristic = \"platform\"` is set, a note where `\"words\"` is."
+        'writes) needs no name to say it. An error where `heuristic = "platform"` is set, a note where `"words"` is.'
     ),
     why=(
         "A platform that goes by the twelve verbs takes the tool for a read: its calls are not recorded and not kept "

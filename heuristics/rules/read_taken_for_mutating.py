@@ -31,7 +31,7 @@ RULE: Final = Rule(
     what=(
         "The name reads, but one of the platform's twelve verbs stands inside one of its words: `book` in `booking`, "
         "`set` in `settings`, `pay` in `payment`. Only of interest where the platform's rule judges; "
-        "`heuristic = \"words\"` in the settings silences it."
+        '`heuristic = "words"` in the settings silences it.'
     ),
     why=(
         "Protection that is not needed costs: each read is recorded, and the same read a moment later is answered from "

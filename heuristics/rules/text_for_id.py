@@ -10,8 +10,33 @@ from heuristics.rules.rule import Remark, Rule
 from heuristics.rules.wording import quoted
 
 _THINGS: Final = frozenset(
-    "order booking reservation cart basket customer user account product item variant invoice payment subscription "
-    "ticket shipment refund return appointment table room flight address card coupon".split()
+    [
+        "order",
+        "booking",
+        "reservation",
+        "cart",
+        "basket",
+        "customer",
+        "user",
+        "account",
+        "product",
+        "item",
+        "variant",
+        "invoice",
+        "payment",
+        "subscription",
+        "ticket",
+        "shipment",
+        "refund",
+        "return",
+        "appointment",
+        "table",
+        "room",
+        "flight",
+        "address",
+        "card",
+        "coupon",
+    ]
 )
 _EXACT: Final = ("format", "pattern", "enum", "const", "x-oncegate-id")
 _SAYS_ID: Final = ("id", "identifier", "number", "code", "sku", "uuid", "slug", "key", "reference", "handle", "token")
@@ -46,7 +71,7 @@ RULE: Final = Rule(
         "format, pattern or enum, whose description does not speak of an id."
     ),
     why=(
-        "The model writes what the customer said: \"the blue one from yesterday\". The shop guesses which order that "
+        'The model writes what the customer said: "the blue one from yesterday". The shop guesses which order that '
         "is, and cancels it. A second try in other words is another call, so nothing sees it as a repeat."
     ),
     example="""\
