@@ -20,7 +20,7 @@ _CODE: Final = re.compile(r"OG[0-9]{3}")
 
 @dataclass(frozen=True, slots=True)
 class Waiver:
-    """`tool` is the index of the tool it stands at, None where it stands at none; `fault` what is wrong with its form."""
+    """`tool` is the index of the tool it stands at, None for none; `fault` is what is wrong with its form."""
 
     codes: tuple[str, ...]
     reason: str

@@ -74,7 +74,7 @@ def _put(arguments: argparse.Namespace) -> int:
     effect = "side-effecting" if tool["verdict"]["side_effecting"] else "read-only"
     print(f"{tool['name']} v{tool['version']}: {effect}: {tool['verdict']['reason']}")
     for finding in tool.get("findings", []):
-        print(f"  {finding['severity']} {finding['code']}: {finding['message']}")
+        print(f"  {finding['severity']} {finding['code']} {finding['rule']}: {finding['message']}")
     return 0
 
 

@@ -14,8 +14,8 @@ from heuristics.rules.wording import quoted
 def _check(at: Looked) -> Iterator[Remark]:
     if not at.side_effecting:
         return
-    for name, pointer, types in amounts(at):
-        if "number" in types:
+    for name, pointer, types, exact in amounts(at):
+        if "number" in types and not exact:
             yield Remark(
                 f"{quoted(name)} is money as a floating-point number, which cannot hold 0.10 exactly: take whole "
                 "minor units (integer), or a decimal as a string.",

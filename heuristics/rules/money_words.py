@@ -32,6 +32,10 @@ def is_money(name: str) -> bool:
     return words[-1] in _ALWAYS or (words[-1] in _LAST and _COUNTED.isdisjoint(words[:-1]))
 
 
-def amounts(at: Looked) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Name, pointer and JSON types of the arguments that are amounts."""
-    return [(field.name, field.pointer, field.types) for field in at.fields.all if is_money(field.name)]
+def amounts(at: Looked) -> list[tuple[str, str, tuple[str, ...], bool]]:
+    """Name, pointer and JSON types of the arguments that are amounts, and whether their format says `decimal`."""
+    return [
+        (field.name, field.pointer, field.types, field.schema.get("format") == "decimal")
+        for field in at.fields.all
+        if is_money(field.name)
+    ]

@@ -18,8 +18,8 @@ def _check(at: Looked) -> Iterator[Remark]:
     entry = at.verb
     if method in ("GET", "HEAD") and by_name.side_effecting and not (entry and entry.role is Role.DISPATCHER):
         yield Remark(
-            f"{quoted(by_name.verb)} changes something, but {method} must not (RFC 9110, 9.2.1), and proxies and clients "
-            "may send it again: use POST, or a name that reads.",
+            f"{quoted(by_name.verb)} changes something, but {method} must not (RFC 9110, 9.2.1), and proxies and "
+            "clients may send it again: use POST, or a name that reads.",
         )
     elif method in ("PUT", "PATCH", "DELETE") and not by_name.side_effecting:
         yield Remark(

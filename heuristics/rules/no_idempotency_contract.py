@@ -38,9 +38,9 @@ RULE: Final = Rule(
     name="no-idempotency-contract",
     severity="note",
     what=(
-        "A tool changes something and does not say what a repeat does: no `idempotency` or `status_endpoint` (Oncegate), "
-        "no `idempotentHint` (MCP), no `Idempotency-Key` and no PUT or DELETE (OpenAPI), and no argument that is such a "
-        "key. Formats that cannot say it are not asked."
+        "A tool changes something and does not say what a repeat does: no `idempotency` or `status_endpoint` "
+        "(Oncegate), no `idempotentHint` (MCP), no `Idempotency-Key` and no PUT or DELETE (OpenAPI), and no argument "
+        "that is such a key. Formats that cannot say it are not asked."
     ),
     why=(
         "When an answer is lost, nobody knows whether the order was placed. Without a contract it must not be sent "

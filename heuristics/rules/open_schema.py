@@ -8,6 +8,7 @@ from typing import Final
 from heuristics.rules.looked import Looked
 from heuristics.rules.rule import Remark, Rule
 
+_SAYING: Final = frozenset({"additionalProperties", "unevaluatedProperties", "allOf"})
 _CANNOT_SAY: Final = ("gemini", "openapi", "python")
 
 
@@ -17,9 +18,9 @@ def _check(at: Looked) -> Iterator[Remark]:
     root = at.fields.root
     if root is None or not isinstance(root.get("properties"), dict):
         return  # OG301 and OG306 speak
-    if "additionalProperties" in root or "unevaluatedProperties" in root or "allOf" in root:
-        if root.get("additionalProperties") is not True:
-            return
+    stated = not _SAYING.isdisjoint(root)
+    if stated and root.get("additionalProperties") is not True:
+        return
     yield Remark(
         "It takes any further argument, so one that the model makes up changes the call unseen: say "
         "additionalProperties: false.",

@@ -17,8 +17,8 @@ RULE: Final = Rule(
     name="waiver-without-reason",
     severity="error",
     what=(
-        "An inline waiver has no reason, or cannot be read. It still holds: the finding is about the waiver, and cannot "
-        "be waived itself."
+        "An inline waiver has no reason, or cannot be read. It still holds: the finding is about the waiver, and "
+        "cannot be waived itself."
     ),
     why="In a year nobody knows whether the waived finding was looked at or only in the way.",
     example="""\
