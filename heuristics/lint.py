@@ -42,6 +42,7 @@ def lint(
         if waiver.tool is not None:
             waived[waiver.tool].append(waiver)
     used: set[tuple[int, str]] = set()
+    shared: set[tuple[str, Place]] = set()
     found: list[Finding] = []
     for place, tool in enumerate(tools):
         path = tool.place.path
@@ -52,7 +53,7 @@ def lint(
         for finding in _findings(looked, ignoring[path]):
             holding = [waiver for waiver in waived.get(place, ()) if finding.code in waiver.codes]
             used.update((id(waiver), finding.code) for waiver in holding)
-            if not holding:
+            if not holding and not _told(finding, tool, shared):
                 found.append(finding)
         if progress is not None and place % 1_000 == 999:
             progress(place + 1)
@@ -85,6 +86,16 @@ def _place(tool: DeclaredTool, pointer: str) -> Place:
             return found
         pointer = pointer.rpartition("/")[0]
     return tool.place
+
+
+def _told(finding: Finding, tool: DeclaredTool, shared: set[tuple[str, Place]]) -> bool:
+    """Whether this was said of the same spot already: a schema that many tools refer to has one fault."""
+    place = finding.place
+    if place.line is None or place == tool.place or not finding.code.startswith("OG3"):
+        return False
+    known = (finding.code, place) in shared
+    shared.add((finding.code, place))
+    return known
 
 
 def _surroundings(

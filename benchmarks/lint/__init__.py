@@ -1,0 +1,1 @@
+"""What linting a large file takes."""

@@ -6,8 +6,11 @@ Exit status 0: nothing above a note; 1: errors or warnings; 2: something could n
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -85,8 +88,9 @@ def run(arguments: argparse.Namespace) -> int:
         return _said(str(wrong))
     except BaselineError as wrong:
         return _said(f"{baseline}: {wrong}")
-    gathered = gather(arguments.paths, arguments.from_, live, _Progress("files read"))
-    found = lint(gathered.tools, settings, gathered.waivers, progress=_Progress("tools looked at"))
+    with _no_collecting():
+        gathered = gather(arguments.paths, arguments.from_, live, _Progress("files read"))
+        found = lint(gathered.tools, settings, gathered.waivers, progress=_Progress("tools looked at"))
     if arguments.write_baseline is not None:
         return _write_baseline(arguments.write_baseline, found, gathered)
     new = found if baseline is None else new_since(found, known, _relative_to(baseline))
@@ -96,6 +100,18 @@ def run(arguments: argparse.Namespace) -> int:
     if gathered.unread:
         return 2
     return 1 if any(each.severity != "note" for each in new) else 0
+
+
+@contextmanager
+def _no_collecting() -> Iterator[None]:
+    """All that is read lives to the end, so looking for cycles in it finds nothing and takes a third of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _with_options(settings: LintSettings, arguments: argparse.Namespace) -> LintSettings:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import glob
 import json
 import os
@@ -16,6 +15,7 @@ from typing import Final
 
 from heuristics.declared_tool import DeclaredTool, Place
 from heuristics.formats import MAX_BYTES, UnreadableSource, find_tools, read_tools
+from heuristics.formats.yaml_source import parse_yaml
 from heuristics.lint_settings import SettingsError
 from heuristics.reports import Unread
 from heuristics.waivers import KEY, MARK, Waiver, in_comments, in_objects
@@ -130,12 +130,16 @@ def _ask(server: Callable[[], list[DeclaredTool]], found: Gathered) -> None:
 
 
 def _tools_of_server(url: str, headers: Mapping[str, str]) -> list[DeclaredTool]:
-    from gateway.commands.mcp_tools import tools_at_url  # brings an HTTP client with it
+    import asyncio
+
+    from gateway.commands.mcp_tools import tools_at_url  # both take longer to import than most files to lint
 
     return asyncio.run(tools_at_url(url, headers=headers))
 
 
 def _tools_of_program(command: Sequence[str]) -> list[DeclaredTool]:
+    import asyncio
+
     from gateway.commands.mcp_tools import tools_of_command
 
     return asyncio.run(tools_of_command(command))
@@ -147,15 +151,21 @@ def _keep(tools: list[DeclaredTool], data: bytes, path: str, found: Gathered) ->
     found.tools += tools
     numbered = list(enumerate(tools, first))
     if KEY.encode() in data:
-        found.waivers += in_objects(numbered, _document(data))
+        found.waivers += in_objects(numbered, _document(data, path))
     if MARK.encode() in data:  # in JSON only ever inside a text, where it follows no sign of a comment
         found.waivers += in_comments(data.decode("utf-8", "replace"), numbered, path)
 
 
-def _document(data: bytes) -> object:
+def _document(data: bytes, path: str) -> object:
+    """The document that was read once already, for what readers do not keep of it."""
+    text = data.decode("utf-8-sig", "replace")
     try:
-        return json.loads(data)
+        return json.loads(text)
     except (ValueError, RecursionError):
+        pass
+    try:
+        return parse_yaml(text, path).value
+    except UnreadableSource:
         return None
 
 

@@ -20,7 +20,7 @@ _SEPARATORS: Final = re.compile(r"[\W_]+")
 _SHORTEST: Final = 8
 _LONGEST: Final = 64
 _MOST_IN_A_BUCKET: Final = 8
-"""Names under one key that are compared with one another; above, a series of names, not slips."""
+"""Names under one key that are compared with one another; more are a series of names, not slips."""
 _MOST: Final = 50
 
 
@@ -63,19 +63,21 @@ class NameIndex:
 
     def _slipped(self) -> Mapping[str, list[str]]:
         """Folded form -> the forms one edit away from it."""
-        keys: dict[str, list[str]] = defaultdict(list)
+        first: dict[str, str] = {}
+        more: dict[str, list[str]] = {}  # few: most keys are nobody else's
         for form in self._forms:
-            if _SHORTEST <= len(form) <= _LONGEST:
-                keys[form].append(form)
-                for shorter in {form[:place] + form[place + 1 :] for place in range(len(form))}:
-                    keys[shorter].append(form)
+            if not _SHORTEST <= len(form) <= _LONGEST:
+                continue
+            for key in (form, *[form[:place] + form[place + 1 :] for place in range(len(form))]):
+                known = first.setdefault(key, form)
+                if known is not form:
+                    more.setdefault(key, [known]).append(form)
         found: dict[str, dict[str, None]] = defaultdict(dict)
-        for forms in keys.values():
-            if 1 < len(forms) <= _MOST_IN_A_BUCKET:
-                for one in forms:
-                    for other in forms:
-                        if one != other and _one_edit(one, other):
-                            found[one][other] = None
+        for forms in more.values():
+            for one in forms[:_MOST_IN_A_BUCKET]:
+                for other in forms[:_MOST_IN_A_BUCKET]:
+                    if one != other and _one_edit(one, other):
+                        found[one][other] = None
         return {form: list(others) for form, others in found.items()}
 
     def _confusable(self, one: str, other: str) -> bool:

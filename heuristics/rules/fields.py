@@ -16,6 +16,7 @@ MAX_DEPTH: Final = 48
 """As deep as a registration accepts (gateway/core/schema_shape)."""
 _IN_PLACE: Final = ("allOf", "anyOf", "oneOf")
 _PARTS: Final = ("items", "additionalProperties", "contains")
+_INSIDE: Final = frozenset({"properties", *_IN_PLACE, *_PARTS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +72,16 @@ def fields_of(parameters: Mapping[str, Any] | None, document: Mapping[str, Any])
         if depth > MAX_DEPTH:
             problems.append((pointer, f"is nested deeper than {MAX_DEPTH} levels"))
             break
+        if _INSIDE.isdisjoint(schema):
+            continue
         properties = schema.get("properties")
         if isinstance(properties, dict):
             for name, part in properties.items():
                 below = f"{pointer}/properties/{_escaped(str(name))}"
                 found, _ = _followed(part, document)
                 fields.append(Field(str(name), below, found if found is not None else {}, depth == 0))
-                todo.append((below, part, depth + 1, ()))
+                if found is None or found is not part or not _INSIDE.isdisjoint(part):
+                    todo.append((below, part, depth + 1, ()))
         todo.extend(_parts(pointer, schema, depth, above))
     return Fields(root, tuple(fields), tuple(dict.fromkeys(problems)))
 

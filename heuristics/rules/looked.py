@@ -17,6 +17,7 @@ from heuristics.words import split
 
 __all__ = ["Alike", "Looked", "Surroundings"]
 
+_DECLARE = {"oncegate": "declare side_effecting", "python": "declare side_effecting", "mcp": "say readOnlyHint"}
 _DECLARED = ("tool", "company", "platform_override")
 
 
@@ -77,6 +78,11 @@ class Looked:
     @property
     def method(self) -> str:
         return (self.tool.hints.http_method or "").upper()
+
+    @property
+    def declare(self) -> str:
+        """How to say in this format whether it is side-effecting; in some it can only be said beside it."""
+        return _DECLARE.get(self.tool.format, "declare it in the settings (overrides)")
 
     @cached_property
     def words(self) -> list[str]:

@@ -23,7 +23,7 @@ def _check(at: Looked) -> Iterator[Remark]:
     severity = {None: None, "words": "note", "platform": "error"}[at.around.heuristic]
     yield Remark(
         f"{quoted(by_name.verb)} changes something, but the name holds none of the platform's twelve verbs, so that "
-        f"rule takes it for a read: {either(platform_names(at.name, by_name.verb))}, or declare side_effecting.",
+        f"rule takes it for a read: {either(platform_names(at.name, by_name.verb))}, or {at.declare}.",
         severity=severity,  # type: ignore[arg-type]
     )
 

@@ -21,7 +21,7 @@ def _check(at: Looked) -> Iterator[Remark]:
     meant = either(names) if names else "begin the name with a verb (get_… or create_…)"
     yield Remark(
         f"No word in the name says whether it reads or changes something, so it is taken for side-effecting: {meant}, "
-        "or declare side_effecting.",
+        f"or {at.declare}.",
     )
 
 

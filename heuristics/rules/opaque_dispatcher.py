@@ -17,7 +17,7 @@ def _check(at: Looked) -> Iterator[Remark]:
         return
     yield Remark(
         f"{quoted(at.by_name.verb or '')} runs whatever its arguments say, so nobody can know what a call changes: "
-        "declare one tool for each thing it does, or declare side_effecting.",
+        "declare one tool for each thing it does.",
     )
 
 

@@ -9,17 +9,17 @@ from heuristics.rules.looked import Looked
 from heuristics.rules.rule import Remark, Rule
 
 _SAYING: Final = frozenset({"additionalProperties", "unevaluatedProperties", "allOf"})
-_CANNOT_SAY: Final = ("gemini", "openapi", "python")
 
 
 def _check(at: Looked) -> Iterator[Remark]:
-    if not at.side_effecting or at.tool.format in _CANNOT_SAY or not at.tool.parameters:
+    if not at.side_effecting or not at.tool.parameters:
         return
     root = at.fields.root
     if root is None or not isinstance(root.get("properties"), dict):
         return  # OG301 and OG306 speak
-    stated = not _SAYING.isdisjoint(root)
-    if stated and root.get("additionalProperties") is not True:
+    # Elsewhere nearly no schema is closed, and some formats cannot say it: only what is said counts there.
+    left_open = at.tool.format == "oncegate" and _SAYING.isdisjoint(root)
+    if not left_open and root.get("additionalProperties") is not True:
         return
     yield Remark(
         "It takes any further argument, so one that the model makes up changes the call unseen: say "
@@ -33,8 +33,8 @@ RULE: Final = Rule(
     name="open-schema",
     severity="note",
     what=(
-        "A tool that changes something lets arguments through that its schema does not name. Gemini's declarations and "
-        "OpenAPI's parameters cannot say it and are not asked."
+        "A tool that changes something lets arguments through that its schema does not name: it says "
+        "`additionalProperties: true`, or, in an Oncegate declaration, does not say `false`."
     ),
     why=(
         "A call and its repeat are compared by their arguments. An invented one (`note`, `priority`) makes the repeat "
@@ -44,7 +44,8 @@ RULE: Final = Rule(
 {"tools": [{
   "name": "place_order",
   "description": "Order what is in the cart.",
-  "inputSchema": {"type": "object", "properties": {"cart_id": {"type": "string"}}, "required": ["cart_id"]}
+  "inputSchema": {"type": "object", "properties": {"cart_id": {"type": "string"}}, "required": ["cart_id"],
+    "additionalProperties": true}
 }]}
 """,
     instead="""\

@@ -19,7 +19,7 @@ def _check(at: Looked) -> Iterator[Remark]:
     holder = next((word for word in at.words if verb in word), at.name.lower())
     yield Remark(
         f"It reads, but {quoted(holder)} holds {quoted(verb)}, so the platform's rule takes it for side-effecting: a "
-        "second look would be held as a repeat; declare side_effecting = false, or use another noun.",
+        f"second look would be held as a repeat: {at.declare}, or use another noun.",
         severity="warning" if at.around.heuristic == "platform" else None,
     )
 

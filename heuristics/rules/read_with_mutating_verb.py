@@ -29,8 +29,8 @@ def _check(at: Looked) -> Iterator[Remark]:
             continue
         last = place == len(words) - 1
         yield Remark(
-            f"{quoted(at.by_name.verb)} makes it a read, but {quoted(word)} is a verb that changes something: declare "
-            "side_effecting (true if it does, false if it only shows), or use a noun.",
+            f"{quoted(at.by_name.verb)} makes it a read, but {quoted(word)} is a verb that changes something: "
+            f"{at.declare} (which says whether it only shows), or use a noun.",
             severity="error" if whole and last else None,
         )
         return

@@ -1,0 +1,97 @@
+"""make bench-lint: 10,000 tools in one file, linted, against reading the same file; and 10,000 against 1,000.
+
+Each command is a process of its own, run several times; the fastest counts, since a busy machine only adds. Exit
+status 1 where linting takes more than twice the reading and a second.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+RUNS = 5
+READ = "import json, sys; [None for tool in json.load(open(sys.argv[1]))['tools']]"
+VERBS = [
+    "get",
+    "list",
+    "create",
+    "update",
+    "cancel",
+    "place",
+    "submit",
+    "finalise",
+    "search",
+    "book",
+    "view",
+    "add",
+    "send",
+    "void",
+    "archive",
+]
+NOUNS = ["order", "cart", "booking", "invoice", "customer", "shipment", "coupon", "ticket", "account", "menu"]
+
+
+def tools(count: int) -> dict[str, object]:
+    """A manifest as a generator would write it: no two names alike, a handful of arguments each."""
+    drawn = random.Random(5)
+    return {"tools": [_tool(number, drawn) for number in range(count)]}
+
+
+def _tool(number: int, drawn: random.Random) -> dict[str, object]:
+    verb, noun = VERBS[number % len(VERBS)], NOUNS[number % len(NOUNS)]
+    word = "".join(drawn.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(7))
+    address = {"type": "object", "properties": {"city": {"type": "string"}, "zip": {"type": "string"}}}
+    properties = {
+        f"{noun}_id": {"type": "string"},
+        "quantity": {"type": "integer", "minimum": 1},
+        "note": {"type": "string", "description": "What the customer said."},
+        "address": address,
+    }
+    schema = {"type": "object", "properties": properties, "required": [f"{noun}_id"], "additionalProperties": False}
+    return {
+        "name": f"{verb}_{noun}_{word}",
+        "description": f"{verb.capitalize()} the {noun} that {word} means.",
+        "inputSchema": schema,
+    }
+
+
+def fastest(*command: str) -> float:
+    """Seconds of the fastest of several runs."""
+    best = float("inf")
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        ran = subprocess.run([sys.executable, *command], stdout=subprocess.DEVNULL, check=False)
+        best = min(best, time.perf_counter() - start)
+        assert ran.returncode in (0, 1), f"{command} ended with {ran.returncode}"
+    return best
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        taken: dict[int, float] = {}
+        for count in (1_000, 10_000):
+            file = Path(folder, f"{count}.json")
+            file.write_text(json.dumps(tools(count), indent=1), encoding="utf-8")
+            taken[count] = fastest("-m", "gateway.cli", "lint", str(file), "--statistics")
+        size = file.stat().st_size / 1e6
+        read = fastest("-c", READ, str(file))
+        start = fastest("-m", "gateway.cli", "lint", "--explain", "OG101")
+    allowed = 2 * read + 1
+    grown = (taken[10_000] - start) / max(taken[1_000] - start, 0.001)
+    print(f"10,000 tools, {size:.1f} MB: linted in {taken[10_000]:.2f} s; read by python -c in {read:.2f} s")
+    print(
+        f"allowed: twice the reading and a second = {allowed:.2f} s: {'held' if taken[10_000] <= allowed else 'MISSED'}"
+    )
+    print(
+        f"1,000 tools: {taken[1_000]:.2f} s, of which starting {start:.2f} s; ten times the tools take {grown:.1f} times as long"
+    )
+    return 0 if taken[10_000] <= allowed else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
