@@ -1,5 +1,6 @@
-"""Writes a page per lint rule into docs/lint/, the list there, and the list in README.md from `heuristics.rules`: run it
-after a change there.
+"""Writes docs/lint/ (a page per rule and their list) and the list in README.md from `heuristics.rules`.
+
+Run it after a change there:
 
 .venv/bin/python docs/draw_lint.py
 """
@@ -43,7 +44,7 @@ In TOML, YAML and Python by a comment on the tool's lines, or directly above it:
 [tools.finalise_basket]  # oncegate: ignore[OG101] The name is in the shop's contract.
 ```
 
-Settings stand in `pyproject.toml`, or without the `tool.oncegate.` in an `oncegate.toml`; the nearest one upwards counts:
+Settings stand in `pyproject.toml`, or in an `oncegate.toml` as `[lint]`; the nearest one upwards counts:
 
 ```toml
 [tool.oncegate.lint]
@@ -64,8 +65,8 @@ tool and code, so a tool may move.
 ## In an editor, pre-commit and CI
 
 `--format text` is one line a finding, `file:line:column: severity code`, which editors understand. `github` gives
-annotations, `sarif` (2.1.0) feeds code scanning: [examples/github-actions-lint.yml](../../examples/github-actions-lint.yml).
-For pre-commit, `.pre-commit-hooks.yaml` offers the hook `oncegate-lint`.
+annotations, `sarif` (2.1.0) feeds code scanning, as in
+[examples/github-actions-lint.yml](../../examples/github-actions-lint.yml). For pre-commit, `.pre-commit-hooks.yaml` offers the hook `oncegate-lint`.
 
 ## The rules
 """

@@ -16,28 +16,13 @@ from pathlib import Path
 
 RUNS = 5
 READ = "import json, sys; [None for tool in json.load(open(sys.argv[1]))['tools']]"
-VERBS = [
-    "get",
-    "list",
-    "create",
-    "update",
-    "cancel",
-    "place",
-    "submit",
-    "finalise",
-    "search",
-    "book",
-    "view",
-    "add",
-    "send",
-    "void",
-    "archive",
-]
-NOUNS = ["order", "cart", "booking", "invoice", "customer", "shipment", "coupon", "ticket", "account", "menu"]
+READS = ("get", "list", "search", "view", "find")
+VERBS = (*READS, "create", "update", "cancel", "place", "submit", "finalise", "book", "add", "send", "void", "archive")
+NOUNS = ("order", "cart", "booking", "invoice", "customer", "shipment", "coupon", "ticket", "account", "menu")
 
 
 def tools(count: int) -> dict[str, object]:
-    """A manifest as a generator would write it: no two names alike, a handful of arguments each."""
+    """A manifest: no two names alike, a handful of arguments each."""
     drawn = random.Random(5)
     return {"tools": [_tool(number, drawn) for number in range(count)]}
 
@@ -53,7 +38,10 @@ def _tool(number: int, drawn: random.Random) -> dict[str, object]:
         "address": address,
     }
     schema = {"type": "object", "properties": properties, "required": [f"{noun}_id"], "additionalProperties": False}
+    # As in manifests of some care: most say their hints, a third does not.
+    hints = {"readOnlyHint": True} if verb in READS else {"readOnlyHint": False, "idempotentHint": number % 2 == 0}
     return {
+        **({"annotations": hints} if number % 3 else {}),
         "name": f"{verb}_{noun}_{word}",
         "description": f"{verb.capitalize()} the {noun} that {word} means.",
         "inputSchema": schema,
@@ -83,13 +71,11 @@ def main() -> int:
         start = fastest("-m", "gateway.cli", "lint", "--explain", "OG101")
     allowed = 2 * read + 1
     grown = (taken[10_000] - start) / max(taken[1_000] - start, 0.001)
+    held = "held" if taken[10_000] <= allowed else "MISSED"
     print(f"10,000 tools, {size:.1f} MB: linted in {taken[10_000]:.2f} s; read by python -c in {read:.2f} s")
-    print(
-        f"allowed: twice the reading and a second = {allowed:.2f} s: {'held' if taken[10_000] <= allowed else 'MISSED'}"
-    )
-    print(
-        f"1,000 tools: {taken[1_000]:.2f} s, of which starting {start:.2f} s; ten times the tools take {grown:.1f} times as long"
-    )
+    print(f"allowed: twice the reading and a second = {allowed:.2f} s: {held}")
+    print(f"1,000 tools: {taken[1_000]:.2f} s; starting alone: {start:.2f} s")
+    print(f"ten times the tools take {grown:.1f} times as long, starting left out")
     return 0 if taken[10_000] <= allowed else 1
 
 

@@ -111,6 +111,7 @@ def _no_collecting() -> Iterator[None]:
         yield
     finally:
         if was:
+            gc.freeze()  # else the next collection goes through all of it
             gc.enable()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from heuristics.rules.looked import Looked
@@ -48,6 +49,11 @@ def _check(at: Looked) -> Iterator[Remark]:
             "and models say it unasked: take it out, and have the amount approved by a policy rule (require_approval).",
             at=agreed[0].pointer,
         )
+
+
+@lru_cache(maxsize=4_096)
+def _agrees(name: str) -> bool:
+    return not _AGREED.isdisjoint(split(name[:100]))
 
 
 RULE: Final = Rule(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 __all__ = ["MAX_DEPTH", "Field", "Fields", "fields_of"]
 
@@ -19,8 +19,7 @@ _PARTS: Final = ("items", "additionalProperties", "contains")
 _INSIDE: Final = frozenset({"properties", *_IN_PLACE, *_PARTS})
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One property: its name, where it stands below the tool, its schema with references followed, and whether it is
     an argument of the tool itself rather than a part of one."""
 

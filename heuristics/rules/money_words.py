@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from heuristics.rules.looked import Looked
@@ -22,6 +23,7 @@ _COUNTED: Final = frozenset(
 )
 
 
+@lru_cache(maxsize=4_096)  # the same few names come in thousands of tools
 def is_money(name: str) -> bool:
     """`price`, `total_amount`, `refund`; not `tax_rate`, `payment_id`, `total_items`, `page_total`."""
     words = split(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from heuristics.rules.looked import Looked
@@ -25,12 +26,17 @@ def _check(at: Looked) -> Iterator[Remark]:
         return
     if at.method in ("PUT", "DELETE") or any(tool.extras.get(name) is not None for name in _STATED):
         return
-    if any(field.top and field.name.replace("-", "").replace("_", "").lower() in _ARGUMENT for field in at.fields.all):
+    if any(field.top and _is_key(field.name) for field in at.fields.all):
         return
     yield Remark(
         f"Nothing says whether a call may be sent again, so one whose answer is lost stays unknown until somebody "
         f"looks: {say}.",
     )
+
+
+@lru_cache(maxsize=4_096)
+def _is_key(name: str) -> bool:
+    return name.replace("-", "").replace("_", "").lower() in _ARGUMENT
 
 
 RULE: Final = Rule(
