@@ -66,7 +66,8 @@ tool and code, so a tool may move.
 
 `--format text` is one line a finding, `file:line:column: severity code`, which editors understand. `github` gives
 annotations, `sarif` (2.1.0) feeds code scanning, as in
-[examples/github-actions-lint.yml](../../examples/github-actions-lint.yml). For pre-commit, `.pre-commit-hooks.yaml` offers the hook `oncegate-lint`.
+[examples/github-actions-lint.yml](../../examples/github-actions-lint.yml). For pre-commit,
+`.pre-commit-hooks.yaml` offers the hook `oncegate-lint`.
 
 ## The rules
 """

@@ -40,7 +40,10 @@ def read_baseline(text: str) -> Mapping[Key, int]:
         raise BaselineError(f"is not a baseline: {broken}") from None
     if not isinstance(document, dict) or document.get("version") != _VERSION:
         raise BaselineError(f"is not a baseline of version {_VERSION}; write it with --write-baseline")
-    return dict(_entry(each) for each in document.get("findings", []))
+    findings = document.get("findings")
+    if not isinstance(findings, list):
+        raise BaselineError("is not a baseline: it has no list of findings")
+    return dict(_entry(each) for each in findings)
 
 
 def new_since(findings: Sequence[Finding], known: Mapping[Key, int], relative: Callable[[str], str]) -> list[Finding]:

@@ -1,13 +1,14 @@
 """make bench-lint: 10,000 tools in one file, linted, against reading the same file; and 10,000 against 1,000.
 
-Each command is a process of its own, run several times; the fastest counts, since a busy machine only adds. Exit
-status 1 where linting takes more than twice the reading and a second.
+Each command is a process of its own, run several times; the fastest counts, in seconds of processor, since a busy
+machine only adds to the clock. Exit status 1 where linting takes more than twice the reading and a second.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -48,20 +49,25 @@ def _tool(number: int, drawn: random.Random) -> dict[str, object]:
     }
 
 
-def fastest(*command: str) -> float:
-    """Seconds of the fastest of several runs."""
-    best = float("inf")
+def fastest(*command: str) -> tuple[float, float]:
+    """Seconds of the fastest of several runs: of a processor, and on the clock."""
+    processor = clock = float("inf")
     for _ in range(RUNS):
-        start = time.perf_counter()
+        start, before = time.perf_counter(), _used()
         ran = subprocess.run([sys.executable, *command], stdout=subprocess.DEVNULL, check=False)
-        best = min(best, time.perf_counter() - start)
+        clock, processor = min(clock, time.perf_counter() - start), min(processor, _used() - before)
         assert ran.returncode in (0, 1), f"{command} ended with {ran.returncode}"
-    return best
+    return processor, clock
+
+
+def _used() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
-        taken: dict[int, float] = {}
+        taken: dict[int, tuple[float, float]] = {}
         for count in (1_000, 10_000):
             file = Path(folder, f"{count}.json")
             file.write_text(json.dumps(tools(count), indent=1), encoding="utf-8")
@@ -69,14 +75,18 @@ def main() -> int:
         size = file.stat().st_size / 1e6
         read = fastest("-c", READ, str(file))
         start = fastest("-m", "gateway.cli", "lint", "--explain", "OG101")
-    allowed = 2 * read + 1
-    grown = (taken[10_000] - start) / max(taken[1_000] - start, 0.001)
-    held = "held" if taken[10_000] <= allowed else "MISSED"
-    print(f"10,000 tools, {size:.1f} MB: linted in {taken[10_000]:.2f} s; read by python -c in {read:.2f} s")
-    print(f"allowed: twice the reading and a second = {allowed:.2f} s: {held}")
-    print(f"1,000 tools: {taken[1_000]:.2f} s; starting alone: {start:.2f} s")
+    allowed = 2 * read[0] + 1
+    grown = (taken[10_000][0] - start[0]) / max(taken[1_000][0] - start[0], 0.001)
+    held = taken[10_000][0] <= allowed
+    print(f"10,000 tools, {size:.1f} MB: linted in {_said(taken[10_000])}; read by python -c in {_said(read)}")
+    print(f"allowed: twice the reading and a second = {allowed:.2f} s of processor: {'held' if held else 'MISSED'}")
+    print(f"1,000 tools: {_said(taken[1_000])}; starting alone: {_said(start)}")
     print(f"ten times the tools take {grown:.1f} times as long, starting left out")
-    return 0 if taken[10_000] <= allowed else 1
+    return 0 if held else 1
+
+
+def _said(taken: tuple[float, float]) -> str:
+    return f"{taken[0]:.2f} s of processor ({taken[1]:.2f} s on the clock)"
 
 
 if __name__ == "__main__":

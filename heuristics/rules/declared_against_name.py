@@ -9,16 +9,19 @@ from heuristics.rules.looked import Looked
 from heuristics.rules.rule import Remark, Rule
 from heuristics.rules.wording import quoted
 
-_BY: Final = {"tool": "the tool's own side_effecting", "company": "a company's override"}
+_BY: Final = {
+    "tool": "the tool's own side_effecting",
+    "company": "a company's override",
+    "platform_override": "the platform's override",
+}
 
 
 def _check(at: Looked) -> Iterator[Remark]:
     verdict, by_name = at.verdict, at.by_name
-    if verdict.side_effecting or not by_name.side_effecting or by_name.verb is None:
+    if not at.declared or verdict.side_effecting or not by_name.side_effecting or by_name.verb is None:
         return
-    by = _BY.get(verdict.source, "the platform's rule" if "platform" in verdict.source else verdict.source)
     yield Remark(
-        f"By {by} it is a read though {quoted(by_name.verb)} changes something: its calls are neither recorded nor "
+        f"By {_BY[verdict.source]} it is a read though {quoted(by_name.verb)} changes something: its calls are neither recorded nor "
         "kept from running twice; make sure that nothing is changed.",
     )
 

@@ -49,7 +49,7 @@ RULE: Final = Rule(
     what=(
         "Two tools of one company (or of one file, where none is named) have names that are one after folding: letter "
         "case, `_`, `-`, `.` and spaces do not count. A note for names one edit apart (`cancel_order`, "
-        "`cancel_oder`), plurals, numbers and known verbs aside, and for another company's differently written name."
+        "`cancel_ordr`), plurals, numbers and known verbs aside, and for another company's differently written name."
     ),
     why=(
         "Here they are two tools. A client that replaces the dot in `catalog.query` makes it `catalog_query`, and the "
