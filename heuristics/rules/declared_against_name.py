@@ -21,8 +21,8 @@ def _check(at: Looked) -> Iterator[Remark]:
     if not at.declared or verdict.side_effecting or not by_name.side_effecting or by_name.verb is None:
         return
     yield Remark(
-        f"By {_BY[verdict.source]} it is a read though {quoted(by_name.verb)} changes something: its calls are neither recorded nor "
-        "kept from running twice; make sure that nothing is changed.",
+        f"By {_BY[verdict.source]} it is a read though {quoted(by_name.verb)} changes something: its calls are neither "
+        "recorded nor kept from running twice; make sure that nothing is changed.",
     )
 
 
