@@ -12,28 +12,30 @@ from heuristics.rules.rule import Remark, Rule
 from heuristics.rules.wording import quoted
 
 
+_READS: Final = (Role.GET, Role.READ, Role.READ_OR_NOUN, Role.NOUN_OR_READ)
+
+
 def _check(at: Looked) -> Iterator[Remark]:
     if at.side_effecting or at.declared or at.by_name.side_effecting or at.by_name.verb is None:
         return
     if at.tool.hints.read_only or at.method in ("GET", "HEAD"):
         return
-    words, verbs = at.words, at.lexicon.verbs
-    for place, word in enumerate(words):
-        if place == 0:
-            continue
-        entry = verbs.get(word)
-        if entry is not None and entry.role in (Role.PREPOSITION, Role.CONJUNCTION):
+    entry, words, verbs = at.verb, at.words, at.lexicon.verbs
+    if entry is None or entry.role not in _READS or at.by_name.verb not in words:
+        return
+    for place in range(words.index(at.by_name.verb) + 1, len(words)):
+        word, last = words[place], place == len(words) - 1
+        known = verbs.get(word)
+        if known is not None and known.role in (Role.PREPOSITION, Role.CONJUNCTION):
             return
         whole = word in PLATFORM_VERBS
-        if not whole and (entry is None or entry.role is not Role.MUTATING or word == at.by_name.verb):
-            continue
-        last = place == len(words) - 1
-        yield Remark(
-            f"{quoted(at.by_name.verb)} makes it a read, but {quoted(word)} is a verb that changes something: "
-            f"{at.declare} (which says whether it only shows), or use a noun.",
-            severity="error" if whole and last else None,
-        )
-        return
+        if whole or (last and known is not None and known.role is Role.MUTATING):
+            yield Remark(
+                f"{quoted(at.by_name.verb)} makes it a read, but {quoted(word)} is a verb that changes something: "
+                f"{at.declare} (which says whether it only shows), or use a noun.",
+                severity="error" if whole and last else None,
+            )
+            return
 
 
 RULE: Final = Rule(
@@ -42,7 +44,8 @@ RULE: Final = Rule(
     severity="warning",
     what=(
         "The name begins like a read and carries a whole verb that changes something. An error where one of the "
-        "platform's twelve verbs ends the name (`view_checkout`), a warning where a noun follows it. Declaring "
+        "platform's twelve verbs ends the name (`view_checkout`), a warning where a noun follows it or another verb ends "
+        "the name. Declaring "
         "`side_effecting`, `readOnlyHint: true` or a GET settles it."
     ),
     why=(
