@@ -11,7 +11,6 @@ from heuristics.rules.looked import Looked
 from heuristics.rules.rule import Remark, Rule
 from heuristics.rules.wording import quoted
 
-
 _READS: Final = (Role.GET, Role.READ, Role.READ_OR_NOUN, Role.NOUN_OR_READ)
 
 
@@ -44,8 +43,8 @@ RULE: Final = Rule(
     severity="warning",
     what=(
         "The name begins like a read and carries a whole verb that changes something. An error where one of the "
-        "platform's twelve verbs ends the name (`view_checkout`), a warning where a noun follows it or another verb ends "
-        "the name. Declaring "
+        "platform's twelve verbs ends the name (`view_checkout`), a warning where a noun follows it or another "
+        "verb ends the name. Declaring "
         "`side_effecting`, `readOnlyHint: true` or a GET settles it."
     ),
     why=(
