@@ -1,6 +1,6 @@
 # Everything runs in .venv, which .ci/setup.sh makes and keeps in step with tests/requirements.lock.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-full check lint bench bench-ledger bench-sdk small-world faults replay chaos accuracy lock clean
+.PHONY: help setup demo serve test test-full check lint bench bench-ledger bench-sdk bench-lint small-world faults replay chaos accuracy lock clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2
@@ -40,6 +40,9 @@ bench-ledger: setup ## Measure what a recorded call takes in Redis, and a ledger
 
 bench-sdk: setup ## Measure `once` on a private PostgreSQL, and race it with killed workers (ARGS=--quick)
 	@$(BIN)/python -m benchmarks.sdk $(ARGS)
+
+bench-lint: setup ## Measure lint on a file of 10,000 tools against reading it, and 10,000 against 1,000
+	@$(BIN)/python -m benchmarks.lint $(ARGS)
 
 small-world: setup ## Go through every interleaving of two callers, two gateways and a crash (half an hour; ARGS=--near: 20 s)
 	@$(BIN)/python -m tests.small_world $(ARGS)

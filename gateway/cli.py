@@ -15,6 +15,7 @@ COMMANDS: Final = {
     "doctor": "say whether the ledger's Redis can be relied on, and what it can lose",
     "demo": "see one order placed once, though the assistant asks again and again",
     "classify": "say which tool names change state, and why",
+    "lint": "find tools whose names, hints or schemas would lose protection, before they ship",
     "tools": "list, show, register and remove a company's tools",
     "calls": "show what happened to a call; list unknown outcomes",
     "events": "read the event log",

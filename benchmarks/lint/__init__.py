@@ -1,1 +1,1 @@
-"""How fast names are judged and manifests looked through."""
+"""How fast names are judged, manifests read and looked through."""

@@ -44,7 +44,7 @@ def tell(tool: dict[str, Any], note: str = "") -> None:
     effect = "side-effecting" if tool["verdict"]["side_effecting"] else "read-only"
     print(f"{tool['name']} v{tool['version']}{note}: {effect}: {tool['verdict']['reason']}")
     for finding in tool.get("findings", []):
-        print(f"  {finding['severity']} {finding['code']}: {finding['message']}")
+        print(f"  {finding['severity']} {finding['code']} {finding.get('rule', '')}: {finding['message']}")
 
 
 def _register(arguments: argparse.Namespace) -> int:

@@ -55,7 +55,17 @@ def tool_body(tool: Tool, findings: Sequence[Finding] = ()) -> dict[str, Any]:
             "reason": tool.verdict.reason,
             "verb": tool.verdict.verb,
         },
-        "findings": [{"code": f.code, "severity": f.severity, "message": f.message} for f in findings],
+        "findings": [finding_body(finding) for finding in findings],
+    }
+
+
+def finding_body(finding: Finding) -> dict[str, str]:
+    """A lint finding on the wire: the rule's stable code, its name, and what it says."""
+    return {
+        "code": finding.code,
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "message": finding.message,
     }
 
 

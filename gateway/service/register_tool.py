@@ -12,12 +12,13 @@ from gateway.core import registry_documents as documents
 from gateway.core.addresses import REFUSALS, AddressRefused
 from gateway.core.conversation import Event
 from gateway.core.errors import Malformed, NotFound, RegistrationRefused
-from gateway.core.findings import Finding, findings
+from gateway.core.findings import REFUSING, Finding, findings
 from gateway.core.identity import conversation_digest
 from gateway.core.model import Company, Principal, Tool
 from gateway.core.ports import Clock, Documents, Ledger
 from gateway.core.registration import Declared, Source, StoredTool
 from gateway.core.rights import Right, may
+from gateway.core.tool_lists import finding_body
 from gateway.service.changing import changed
 from gateway.service.declarations import NotAcceptable, Problem, read_tool
 from gateway.service.registry import Registry
@@ -97,7 +98,8 @@ class RegisterTool:
 
     def findings_on(self, tool: Tool) -> list[Finding]:
         """What registration remarks about a stored tool among its company's others."""
-        return findings(tool.name, registration.declared_by(tool), tool.verdict, self._names(tool.company))
+        heuristic = self._registry.company(tool.company).heuristic
+        return findings(tool.name, registration.declared_by(tool), tool.verdict, self._names(tool.company), heuristic)
 
     async def store(
         self, company: str, tool: str, declared: Declared, source: Source, by: str
@@ -130,7 +132,7 @@ class RegisterTool:
         if len(names | {name}) > MAX_TOOLS:
             raise RegistrationRefused(f"A company may have at most {MAX_TOOLS:,} tools.")
         verdict = registration.verdict_on(name, declared, company, names, self._platform)
-        _refuse_findings(company, findings(name, declared, verdict, names))
+        _refuse_findings(company, findings(name, declared, verdict, names, company.heuristic))
         return registration.registered(before, company, name, declared, verdict, source, self._clock.wall_ms())
 
     def _removed(self, company_name: str, name: str, source: Source, before: StoredTool | None) -> StoredTool:
@@ -227,9 +229,8 @@ def _announced(version: int, before: StoredTool | None) -> StoredTool:
 def _refuse_findings(company: Company, found: list[Finding]) -> None:
     if company.on_finding != "refuse":
         return
-    warnings = [each for each in found if each.severity == "warning"]
-    if warnings:
+    refusing = [each for each in found if each.severity in REFUSING]
+    if refusing:
         raise RegistrationRefused(
-            " ".join(each.message for each in warnings),
-            details={"findings": [{"code": f.code, "severity": f.severity, "message": f.message} for f in warnings]},
+            " ".join(each.message for each in refusing), details={"findings": [finding_body(each) for each in refusing]}
         )

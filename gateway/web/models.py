@@ -104,7 +104,8 @@ class HintsShown(Shown):
 
 class FindingShown(Shown):
     code: str
-    severity: Literal["warning", "note"]
+    rule: str
+    severity: Literal["error", "warning", "note"]
     message: str
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from gateway.core import registry_documents as documents
-from gateway.core.findings import RULES, findings
+from gateway.core.findings import findings
 from gateway.core.model import Company, Role
+from gateway.core.record import Mode
 from gateway.core.registration import (
     Declared,
     StoredTool,
@@ -24,6 +25,12 @@ from heuristics import Hints, Verdict
 
 URL = "https://shop.example/tools"
 ACME = Company("acme")
+GOOD: dict[str, Any] = {
+    "description": "What it does, in a sentence.",
+    "parameters": {"type": "object", "properties": {"id": {"type": "string"}}, "additionalProperties": False},
+    "idempotency": Mode.SAFE_TO_RETRY,
+}
+"""In which lint finds nothing but what the name and the changes bring."""
 WRITES = Verdict(True, "tool", "declared by the tool itself", None)
 READS = Verdict(False, "tool", "declared by the tool itself", None)
 
@@ -137,36 +144,49 @@ def test_p3_3_overrides_come_first_in_their_order(
     ("name", "changes", "others", "codes"),
     [
         ("place_order", {}, [], []),
-        ("zorble", {}, [], ["no_known_verb"]),
+        ("zorble", {}, [], ["OG108"]),
         ("zorble", {"side_effecting": True}, [], []),
         ("zorble", {"side_effecting": False}, [], []),
-        ("get_order", {"hints": Hints(destructive=True)}, [], ["hint_contradicts_name"]),
+        ("get_order", {"hints": Hints(destructive=True)}, [], ["OG104"]),
         ("get_order", {"hints": Hints(destructive=True), "side_effecting": True}, [], []),
-        ("delete_order", {"hints": Hints(read_only=True)}, [], ["hint_contradicts_name"]),
-        ("delete_order", {"side_effecting": False}, [], ["read_only_with_mutating_verb"]),
-        ("get_order", {"side_effecting": False, "hints": Hints(read_only=False)}, [], ["declared_against_hint"]),
+        ("delete_order", {"hints": Hints(read_only=True)}, [], ["OG104"]),
+        ("delete_order", {"side_effecting": False}, [], ["OG109"]),
+        ("get_order", {"side_effecting": False, "hints": Hints(read_only=False)}, [], ["OG104"]),
         ("get_order", {}, ["get_orders", "get_order", "order_get"], []),
-        ("get_order", {}, ["getOrder"], ["confusable_name"]),
-        ("get_order", {}, ["get-order", "GET_ORDER", "get_orders"], ["confusable_name"]),
-        ("get.order", {}, [], ["name_not_portable"]),
+        ("get_order", {}, ["getOrder"], ["OG202"]),
+        ("get_order", {}, ["get-order", "GET_ORDER", "get_orders"], ["OG202"]),
+        ("catalog.query", {}, [], ["OG201"]),
+        ("finalise_basket", {}, [], ["OG101"]),
+        ("view_checkout", {}, [], ["OG103"]),
+        ("add_to_cart", {}, [], ["OG111"]),
+        ("place_order", {"idempotency": None}, [], ["OG110"]),
+        ("place_order", {"description": ""}, [], ["OG303"]),
     ],
 )
 def test_p3_5_findings(name: str, changes: dict[str, Any], others: list[str], codes: list[str]) -> None:
-    """3.5: what registration remarks."""
-    declared = Declared(URL, **changes)
+    """3.5: a registration is looked at by lint's rules."""
+    declared = Declared(URL, **{**GOOD, **changes})
     verdict = verdict_on(name, declared, ACME, [], {})
     assert [each.code for each in findings(name, declared, verdict, [*others, name])] == codes
 
 
+@pytest.mark.parametrize(("heuristic", "severity"), [("words", "note"), ("platform", "error")])
+def test_p3_5_an_uncovered_verb_weighs_what_the_companys_heuristic_makes_of_it(heuristic: Any, severity: str) -> None:
+    """3.1, 3.5: under `words` it is protected anyway, under `platform` it is not."""
+    declared = Declared(URL, **GOOD)
+    verdict = verdict_on("finalise_basket", declared, Company("acme", heuristic=heuristic), [], {})
+    (found,) = findings("finalise_basket", declared, verdict, [], heuristic)
+    assert (found.code, found.severity) == ("OG101", severity)
+
+
 def test_p3_5_declaring_answers_every_warning() -> None:
-    """3.5: `refuse` lasts until renamed or declared, so a declared tool has no warning left."""
+    """3.5: `refuse` lasts until renamed or declared, so a tool that is declared whole has no warning left."""
     for name in ("zorble", "get_order", "delete_order"):
         for says in (True, False):
             for hints in (Hints(), Hints(read_only=True), Hints(destructive=True)):
-                declared = Declared(URL, side_effecting=says, hints=hints)
+                declared = Declared(URL, side_effecting=says, hints=hints, **GOOD)
                 found = findings(name, declared, verdict_on(name, declared, ACME, [], {}), [name])
                 assert {each.severity for each in found} <= {"note"}
-    assert len(RULES) == 6
 
 
 # ---- documents

@@ -11,10 +11,17 @@ from gateway.core.record import Mode
 from gateway.core.registration import LOOKED_UP_SLACK_MS
 from gateway.core.tool_lists import ToolFormat, tool_body, tool_list
 
+GOOD: dict[str, Any] = {
+    "description": "What it does, in a sentence.",
+    "parameters": {"type": "object", "properties": {"id": {"type": "string"}}, "additionalProperties": False},
+    "idempotency": "safe_to_retry",
+}
+"""A declaration in which lint finds nothing but what the name brings."""
+
 
 async def test_p3_5_registration_answers_with_the_verdict_and_findings(gateway: Any, merchant: Any, body: Any) -> None:
     """3.5: the answer names the verdict with its rule, and what is worth remarking."""
-    tool, findings = await gateway.tools.put(merchant, "acme", "place_order", body())
+    tool, findings = await gateway.tools.put(merchant, "acme", "place_order", body(**GOOD))
     assert (tool.version, tool.verdict.side_effecting, tool.verdict.source, tool.verdict.verb) == (
         1,
         True,
@@ -22,8 +29,8 @@ async def test_p3_5_registration_answers_with_the_verdict_and_findings(gateway: 
         "place",
     )
     assert findings == []
-    _, findings = await gateway.tools.put(merchant, "acme", "zorble", body())
-    assert [(f.code, f.severity) for f in findings] == [("no_known_verb", "warning")]
+    _, findings = await gateway.tools.put(merchant, "acme", "zorble", body(**GOOD))
+    assert [(f.code, f.rule, f.severity) for f in findings] == [("OG108", "no-known-verb", "warning")]
 
 
 async def test_p3_3_the_verdict_is_stored_and_the_same_in_another_process(
@@ -119,13 +126,13 @@ async def test_p3_5_a_warning_refuses_where_the_company_says_so(gateway: Any, me
     """3.5: with `refuse`, 422 until the tool is renamed or declared."""
     await gateway.companies.put(merchant, "acme", {"on_finding": "refuse"})
     with pytest.raises(RegistrationRefused) as refused:
-        await gateway.tools.put(merchant, "acme", "zorble", body())
-    assert [f["code"] for f in refused.value.details["findings"]] == ["no_known_verb"]
+        await gateway.tools.put(merchant, "acme", "zorble", body(**GOOD))
+    assert [(f["code"], f["rule"]) for f in refused.value.details["findings"]] == [("OG108", "no-known-verb")]
     assert gateway.registry.tool("acme", "zorble") is None
-    await gateway.tools.put(merchant, "acme", "zorble", body(side_effecting=True))
-    await gateway.tools.put(merchant, "acme", "add_zorble", body())
-    _, findings = await gateway.tools.put(merchant, "acme", "add_numbers", body(side_effecting=False))
-    assert [(f.code, f.severity) for f in findings] == [("read_only_with_mutating_verb", "note")]
+    await gateway.tools.put(merchant, "acme", "zorble", body(**GOOD, side_effecting=True))
+    await gateway.tools.put(merchant, "acme", "add_zorble", body(**GOOD))
+    _, findings = await gateway.tools.put(merchant, "acme", "add_numbers", body(**GOOD, side_effecting=False))
+    assert [(f.code, f.severity) for f in findings] == [("OG109", "note")]
 
 
 async def test_every_wrong_field_is_named_at_once(gateway: Any, merchant: Any) -> None:
@@ -185,9 +192,9 @@ async def test_k5_06_names_that_look_alike_are_kept_apart(
     """K5-06: `catalog.query` and `catalog_query` have verdicts, versions and overrides of their own."""
     await gateway.companies.put(merchant, "acme", {"overrides": {"catalog_query": True}})
     read, _ = await gateway.tools.put(merchant, "acme", "catalog.query", body(side_effecting=False))
-    write, findings = await gateway.tools.put(merchant, "acme", "catalog_query", body())
+    write, findings = await gateway.tools.put(merchant, "acme", "catalog_query", body(**GOOD))
     assert (read.verdict.side_effecting, write.verdict.side_effecting) == (False, True)
-    assert [f.code for f in findings] == ["confusable_name"]
+    assert [f.code for f in findings] == ["OG202"]
     for name in ("A-b", "a_b"):
         await gateway.tools.put(merchant, "acme", name, body(side_effecting=name == "a_b"))
     assert [tool.name for tool in gateway.registry.tools("acme")] == ["A-b", "a_b", "catalog.query", "catalog_query"]

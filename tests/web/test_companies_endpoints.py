@@ -93,7 +93,8 @@ async def test_a_tool_is_registered_with_its_verdict_and_findings(gateway: Any) 
     tool = answer.json()
     assert (answer.status, tool["name"], tool["version"]) == (200, "frobnicate", 1)
     assert tool["verdict"]["side_effecting"] is True
-    assert [finding["code"] for finding in tool["findings"]] == ["no_known_verb"]
+    first = tool["findings"][0]
+    assert (first["code"], first["rule"], first["severity"]) == ("OG108", "no-known-verb", "warning")
     assert (await gateway.get("/v1/companies/acme/tools/frobnicate")).json() == tool
 
 

@@ -1,0 +1,108 @@
+"""Declarations of the kinds that people publish, rewritten small: what a careful reviewer says of each, and no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PAGES = """\
+{"openapi": "3.1.0", "info": {"title": "Notes", "version": "1"}, "paths": {
+ "/pages": {"post": {"operationId": "post-page", "summary": "Write a page.", "requestBody": {"content":
+  {"application/json": {"schema": {"type": "object", "properties": {"title": {"type": "string"}}}}}}}},
+ "/pages/{page_id}": {
+  "parameters": [{"name": "page_id", "in": "path", "required": true, "schema": {"type": "string"}}],
+  "get": {"operationId": "retrieve-a-page", "summary": "Read a page."},
+  "patch": {"operationId": "patch-page", "summary": "Change a page."}}}}
+"""
+MONEY = """\
+openapi: 3.0.3
+info: {title: Money, version: "1"}
+paths:
+  /transfers:
+    post:
+      operationId: sendMoney
+      summary: Send money to a phone.
+      requestBody:
+        content:
+          application/json:
+            schema:
+              type: object
+              required: [phone, amount]
+              properties:
+                phone: {type: string}
+                amount: {type: number}
+  /callback:
+    post:
+      operationId: hookB2C
+      summary: Called when it has arrived.
+  /transfers/{transfer_id}:
+    get:
+      operationId: getTransfer
+      summary: Where the money is.
+      parameters:
+        - {name: transfer_id, in: path, required: true, schema: {type: string}}
+"""
+GENERATED = """\
+openapi: 3.0.3
+info: {title: Generated, version: "1"}
+paths:
+  /apps:
+    get: {operationId: ByProjectKeyAppsGet, summary: List them.}
+    post:
+      operationId: ByProjectKeyAppsPost
+      requestBody: {content: {application/json: {schema: {type: object, properties: {key: {type: string}}}}}}
+  /apps/{id}:
+    delete:
+      operationId: ByProjectKeyAppsByIdDelete
+      summary: Remove one.
+      parameters: [{name: id, in: path, required: true, schema: {type: string}}]
+"""
+ASSISTANT = """\
+[{"name": "Glob", "description": "Find files by a pattern.", "input_schema": {"type": "object", "properties":
+   {"pattern": {"type": "string"}}}},
+ {"name": "Write", "description": "Write a file.", "input_schema": {"type": "object", "properties":
+   {"path": {"type": "string"}, "content": {"type": "string"}}}},
+ {"name": "Read", "description": "Read a file.", "input_schema": {"type": "object", "properties":
+   {"path": {"type": "string"}}}}]
+"""
+ANNOTATED = """\
+{"tools": [
+ {"name": "merge_pull_request", "description": "Merge it.", "inputSchema": {"type": "object", "properties":
+   {"number": {"type": "integer"}}}, "annotations": {"readOnlyHint": false, "idempotentHint": false}},
+ {"name": "pull_request_read", "description": "Read it.", "inputSchema": {"type": "object", "properties":
+   {"number": {"type": "integer"}}}, "annotations": {"readOnlyHint": true}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("pages.json", PAGES, {("OG101", "post-page"), ("OG110", "post-page"), ("OG110", "patch-page")}),
+        (
+            "money.yaml",
+            MONEY,
+            {
+                ("OG101", "sendMoney"),
+                ("OG110", "sendMoney"),
+                ("OG305", "sendMoney"),
+                ("OG108", "hookB2C"),
+                ("OG110", "hookB2C"),
+            },
+        ),
+        (
+            "generated.yaml",
+            GENERATED,
+            {("OG101", "ByProjectKeyAppsPost"), ("OG110", "ByProjectKeyAppsPost"), ("OG303", "ByProjectKeyAppsPost")},
+        ),
+        ("assistant.json", ASSISTANT, {("OG108", "Glob"), ("OG101", "Write")}),
+        ("annotated.json", ANNOTATED, set()),
+    ],
+)
+def test_what_a_careful_reviewer_says(file: str, text: str, said: set[tuple[str, str]], command: Any) -> None:
+    Path(file).write_text(text, encoding="utf-8")
+    _, out, err = command(file)
+    assert err == ""
+    findings = [line.split() for line in out.splitlines()[:-1]]
+    assert {(words[2], words[3].rstrip(":")) for words in findings} == said, out
