@@ -57,7 +57,7 @@ class Turns:
         tasks = [asyncio.ensure_future(work) for work in works]
         try:
             while left := [task for task in tasks if not task.done()]:
-                while len(self.parked) < len([task for task in left if not task.done()]):
+                while len(self.parked) < len([task for task in left if not task.done()]):  # noqa: ASYNC110
                     await asyncio.sleep(0)
                 if self.parked:
                     self.parked.pop(draw(len(self.parked))).set_result(None)
