@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.commands import remote
+from gateway.runtime import exact_json
 
 EXAMPLES: Final = """\
 examples:
@@ -59,9 +59,9 @@ def _list(arguments: argparse.Namespace) -> int:
     query: dict[str, str | int | None] = {"company": arguments.company, "limit": arguments.limit, "cursor": None}
     none = not arguments.json
     while True:
-        answer = remote.ask(arguments, "GET", remote.path("approvals"), query=query)
+        answer = remote.ask(arguments, "GET", remote.path("approvals"), query=query, exact=True)
         if arguments.json:
-            remote.show(answer)
+            remote.show_exact(answer)
         else:
             for each in answer["approvals"]:
                 none = False
@@ -75,9 +75,9 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    found = remote.ask(arguments, "GET", remote.path("approvals", arguments.approval))
+    found = remote.ask(arguments, "GET", remote.path("approvals", arguments.approval), exact=True)
     if arguments.json:
-        remote.show(found)
+        remote.show_exact(found)
         return 0
     by = f" by {remote.word(found['by'])}" if found.get("by") else ""
     print(f"{found['id']}  {found['status']}{by}")
@@ -101,15 +101,16 @@ def _show(arguments: argparse.Namespace) -> int:
 def _decide(arguments: argparse.Namespace) -> int:
     said = {"rationale": arguments.rationale, "customer_message": arguments.customer_message}
     body = {name: words for name, words in said.items() if words is not None}
-    answer = remote.ask(arguments, "POST", remote.path("approvals", arguments.approval, arguments.action), body=body)
+    where = remote.path("approvals", arguments.approval, arguments.action)
+    answer = remote.ask(arguments, "POST", where, body=body, exact=True)
     if arguments.json:
-        remote.show(answer)
+        remote.show_exact(answer)
         return 0
     print(f"{answer['decision']} by {remote.word(answer['by'])}; the call stands as {answer['status']}")
     if answer.get("error"):
         print(f"  {remote.word(answer['error']['message'])}")
     elif answer.get("result") is not None:
-        print(f"  result: {json.dumps(answer['result'], ensure_ascii=True)}")
+        print(f"  result: {exact_json.encode(answer['result'])}")
     elif answer["status"] == "awaiting_approval":
         print("  It runs when its runtime submits it again.")
     return 0
@@ -132,5 +133,5 @@ def _placed(approval: Mapping[str, Any]) -> str:
 
 
 def _arguments(approval: Mapping[str, Any]) -> str:
-    # A model's words go to a terminal: escaped, so that none of them can steer it.
-    return json.dumps(approval["arguments"], ensure_ascii=True) if approval["arguments"] is not None else "not shown"
+    # Every digit, since an amount may be what is decided about; a model's words escaped: none may steer a terminal.
+    return exact_json.encode(approval["arguments"]) if approval["arguments"] is not None else "not shown"
