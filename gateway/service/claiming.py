@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
 
 from gateway.core import decisions as d
-from gateway.core import identity
 from gateway.core.conversation import View
 from gateway.core.errors import CallInFlight, LedgerUnavailable
 from gateway.core.policy_limits import RateLimit
@@ -64,7 +64,12 @@ class Claiming:
                 try:
                     decision, view = await self._decider.claim(claim, likely_new=likely_new)
                 except LedgerUnavailable as lost:
-                    if lost.may_have_run:
+                    if lost.may_have_run and claim.submitted:
+                        # Its token is its caller's, who may have been told meanwhile, by another gateway, that it
+                        # holds the effect, and be running it: taken back now, it would be anybody's. Asked again, it
+                        # is told so (4.3); never asked again, its lease lapses.
+                        passed = None
+                    elif lost.may_have_run:
                         self._withdraw(claim)
                     raise
                 match decision:
@@ -86,6 +91,9 @@ class Claiming:
                         if _began(decision, claim):
                             passed = None
                         return Claimed(decision, view, claim, at)
+        except asyncio.CancelledError:
+            passed = None  # the claim may have landed, and it would be a way past the limit
+            raise
         finally:
             if passed is not None:
                 await self._rate_limits.give_back(passed)
@@ -97,7 +105,5 @@ def _began(decision: d.Decision, claim: Claim) -> bool:
         case d.Granted():
             return True
         case d.Blocked(effect=effect):
-            return effect.approval is not None and effect.approval.id == identity.approval_id(
-                effect.effect_id, claim.token
-            )
+            return effect.approval is not None and effect.approval.id == claim.approval_of(effect.effect_id)
     return False
