@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from gateway.runtime.answer import Answer
+from gateway.runtime.calling import called
 from gateway.runtime.errors import OncegateError, Problem
 from gateway.runtime.replies import DIALECTS, Asked, Reply, Unreadable, read_reply
 from gateway.runtime.wording import (
@@ -166,10 +166,7 @@ class ToolLoop:
 
     async def _ask(self, transcript: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Any:
         messages = _with_instruction(transcript, self._instruction)
-        if inspect.iscoroutinefunction(self._model) or inspect.iscoroutinefunction(type(self._model).__call__):
-            return await self._model(messages, list(tools))
-        reply = await asyncio.to_thread(self._model, messages, list(tools))
-        return await reply if inspect.isawaitable(reply) else reply
+        return await called(self._model, messages, list(tools))
 
     async def _run_one(self, asked: Asked, turn: str, step: int, attempt: int) -> TurnCall:
         if asked.fault:
