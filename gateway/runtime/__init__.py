@@ -23,8 +23,9 @@ from gateway.runtime.errors import (
 from gateway.runtime.recording import Recorded
 from gateway.runtime.resend import Resend
 from gateway.runtime.sync import Oncegate
-from gateway.runtime.tool_loop import ToolLoop, TurnCall, TurnResult
+from gateway.runtime.tool_loop import ToolLoop
 from gateway.runtime.turn import Turn
+from gateway.runtime.turn_calls import TurnCall, TurnResult
 from gateway.runtime.wording import DEFAULT_INSTRUCTION
 
 __all__ = [
