@@ -59,7 +59,10 @@ class InTurn:
         """When the model was asked for the reply at hand, where that was found recorded."""
 
     async def tools(self, fetch: Callable[[], Awaitable[Messages]]) -> Messages:
-        tools: Messages = await self._turn.step("loop.tools", fetch, exact=False)
+        async def fetching() -> Any:
+            return await fetch()
+
+        tools: Messages = await self._turn.step("loop.tools", fetching, exact=False)
         return tools
 
     async def reply(self, step: int, messages: Messages, tools: Messages, ask: Callable[[], Awaitable[Any]]) -> Any:
