@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from gateway.runtime.answer import Answer, read_answer
@@ -111,11 +112,18 @@ class AsyncOncegate(EffectCalls):
         return await self._list(path, "events")
 
     def turn(
-        self, company: str, conversation: str, turn: str, attempt: int = 1, *, noise: frozenset[str] = NOISE
+        self,
+        company: str,
+        conversation: str,
+        turn: str,
+        attempt: int = 1,
+        *,
+        noise: frozenset[str] = NOISE,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> Turn:
         """A turn whose model calls and values are recorded, so that it goes on where it stopped when it is run
         again. The fields are those of `Turn`."""
-        return Turn(self, company, conversation, turn, attempt, noise=noise, sleep=self._sleep)
+        return Turn(self, company, conversation, turn, attempt, noise=noise, sleep=sleep)
 
 
 def _batch_entry(entry: dict[str, Any]) -> Answer | Problem:

@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from gateway.runtime import AsyncOncegate
+from gateway.runtime.exact_json import decode, encode
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -107,7 +108,7 @@ class PlayedGateway:
         body = await request.read()
 
         async def work() -> tuple[int, Any]:
-            return self.effects.submit(json.loads(body))
+            return self.effects.submit(decode(body.decode()))
 
         return await self.played(request, body, work)
 
@@ -115,7 +116,9 @@ class PlayedGateway:
         body = await request.read()
 
         async def work() -> tuple[int, Any]:
-            return self.effects.report(request.match_info["what"], request.match_info["effect_id"], json.loads(body))
+            return self.effects.report(
+                request.match_info["what"], request.match_info["effect_id"], decode(body.decode())
+            )
 
         return await self.played(request, body, work)
 
@@ -172,7 +175,7 @@ class PlayedGateway:
 
     def sent(self, status: int, document: Any) -> web.Response:
         kind = "application/json" if status == 200 else "application/problem+json"
-        return web.Response(status=status, text=json.dumps(document), content_type=kind)
+        return web.Response(status=status, text=encode(document), content_type=kind)
 
     async def one(self, call: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if self.before is not None:
