@@ -85,7 +85,7 @@ class InTurn:
         async def making() -> Any:
             return [call_document(call) for call in as_first_told(await run(), self._asked_at)]
 
-        which = [[call.tool_call_id, call.tool, call.arguments, call.fault] for call in asked]
+        which = [[call.tool_call_id, call.tool, call.arguments, call.fault is not None] for call in asked]
         args = {"step": step, "calls": digest(canonical(which))}
         told = await self._turn.step("loop.calls", making, args, step=step)
         return [read_call(step, call, document) for call, document in zip(asked, told, strict=True)]

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
@@ -50,9 +51,8 @@ def counting(places: Places) -> None:
     ClientResponse.start = started  # type: ignore[method-assign]
 
 
-async def turn(conversation: str, places: Places) -> dict[str, Any]:
-    counting(places)
-    places.pass_one()
+async def six_steps(conversation: str, places: Places) -> dict[str, Any]:
+    """The tool loop's turn; the model is asked over HTTP, so that it can count."""
     async with (
         aiohttp.ClientSession(trust_env=False, auto_decompress=False) as session,
         AsyncOncegate(ORDERS["gateway"], "dev", session=session) as gateway,
@@ -72,6 +72,31 @@ async def turn(conversation: str, places: Places) -> dict[str, Any]:
     return {"conversation": conversation, "messages": result.messages, "text": result.text, "places": places.passed}
 
 
+async def streamed(conversation: str, places: Places) -> dict[str, Any]:
+    """A reply that is streamed, and a value that goes with it."""
+    request = {"messages": [{"role": "user", "content": "Tell me."}], "stream": True}
+    async with aiohttp.ClientSession(trust_env=False) as session, AsyncOncegate(ORDERS["gateway"], "dev") as gateway:
+
+        async def ask(request: Any) -> AsyncIterator[str]:
+            async with session.post(ORDERS["model"], json={**request, "tool": conversation}) as answer:
+                words = (await answer.json())["content"].split(" ")
+            return pieces(words)
+
+        async def pieces(words: list[str]) -> AsyncIterator[str]:
+            for word in words:
+                yield word + " "
+
+        turn = gateway.turn(ORDERS["company"], conversation, "t-1")
+        drawn = await turn.step("draw", lambda: random.random(), exact=False)
+        shown = []
+        async for piece in turn.stream("scripted", {**request, "drawn": drawn}, ask):
+            shown.append(piece)
+            places.pass_one()
+        sent = await turn.step("sent", lambda: "".join(shown), {"drawn": drawn})
+    assert sent == "".join(shown)
+    return {"conversation": conversation, "text": sent, "drawn": str(drawn), "places": places.passed}
+
+
 def passing(method: Callable[..., Any], places: Places) -> Callable[..., Any]:
     async def passed(*args: Any, **options: Any) -> Any:
         answer = await method(*args, **options)
@@ -79,6 +104,12 @@ def passing(method: Callable[..., Any], places: Places) -> Callable[..., Any]:
         return answer
 
     return passed
+
+
+async def run(conversation: str, places: Places) -> dict[str, Any]:
+    counting(places)
+    places.pass_one()
+    return await {"six_steps": six_steps, "streamed": streamed}[ORDERS["turn"]](conversation, places)
 
 
 def child(conversation: str, last: int) -> tuple[int, str]:
@@ -89,7 +120,7 @@ def child(conversation: str, last: int) -> tuple[int, str]:
         os.close(reading)
         signal.alarm(HANG_S)
         with os.fdopen(writing, "w") as told:
-            told.write(json.dumps(asyncio.run(turn(conversation, Places(last)))))
+            told.write(json.dumps(asyncio.run(run(conversation, Places(last)))))
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as telling:

@@ -83,8 +83,9 @@ async def world(api: Api, new_merchant: Any) -> tuple[Api, Shop, Model, RawMerch
     return api, shop, model, asked
 
 
-async def run_killed(api: Api, asked: RawMerchant) -> list[dict[str, Any]]:
-    orders = {"gateway": api.url, "model": asked.url, "company": api.company}
+async def run_killed(api: Api, asked: RawMerchant, turn: str) -> list[dict[str, Any]]:
+    """What `flow_turn_runtime` tells of a turn: that of a run left alone, then of those killed and run again."""
+    orders = {"gateway": api.url, "model": asked.url, "company": api.company, "turn": turn}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         str(RUNTIME),
@@ -105,7 +106,7 @@ async def test_p7_2_a_turn_killed_at_any_place_and_run_again_does_nothing_twice(
     merchant once, the model was asked once for each reply (but for the one it was cut off at), and the transcript is
     that of a turn that was left alone."""
     api, shop, model, asked = world
-    whole, *killed = await run_killed(api, asked)
+    whole, *killed = await run_killed(api, asked, "six_steps")
     assert len(killed) == whole["places"] > 80
     assert [message["role"] for message in whole["messages"]].count("assistant") == len(SCRIPT)
     assert "Repeated call" not in str(whole["messages"])
@@ -123,3 +124,24 @@ async def test_p7_2_a_turn_killed_at_any_place_and_run_again_does_nothing_twice(
         assert run["messages"] == whole["messages"], conversation
         assert run["text"] == "Ordered, once."
     assert 0 < asked_again <= 3 * len(SCRIPT), "killed before the model's reply was recorded, and only then"
+
+
+async def test_p7_2_a_streamed_reply_is_whole_however_often_its_runtime_is_killed(
+    world: tuple[Api, Shop, Model, RawMerchant],
+) -> None:
+    """7.2: killed between any two pieces; what is shown in the end is the one reply, and a value drawn before it is
+    drawn once. The model is asked again only if the first reply was not whole."""
+    api, _, model, asked = world
+    words = "Your order O-1 is on its way and will be with you soon."
+
+    async def says(request: Request, connection: Connection) -> bytes:
+        model.asked[request.tool, 0] += 1
+        return reply({"content": words})
+
+    asked.behave = says
+    whole, *killed = await run_killed(api, asked, "streamed")
+    assert len(killed) == whole["places"] > 20
+    asked_again = [model.asked[run["conversation"], 0] - 1 for run in killed]
+    assert {run["text"] for run in killed} == {words + " "}
+    assert len({run["drawn"] for run in killed}) == len(killed), "random numbers, one a turn"
+    assert set(asked_again) == {0, 1}
