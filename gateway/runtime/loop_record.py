@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any, Final, Protocol
 
 from gateway.runtime.canonical import canonical, digest
+from gateway.runtime.exact_json import encode
 from gateway.runtime.replies import Asked
 from gateway.runtime.turn import Turn
 from gateway.runtime.turn_calls import TurnCall, call_document, read_call
@@ -17,6 +18,9 @@ Messages = list[dict[str, Any]]
 DEEPEST: Final = 56
 """Levels of a reply that is kept: a recorded one may have 64, those around it counted (9.4)."""
 LONGEST_NUMBER: Final = 10**999
+ROOM: Final = 700_000
+"""Bytes of JSON that one record of the loop may take: with what goes around it, under the 1 MiB of a request (9.4)."""
+CUT: Final = "… (cut: it was too long to keep)"
 
 
 class LoopRecord(Protocol):
@@ -70,7 +74,7 @@ class InTurn:
 
         async def asking(_: object) -> Any:
             reply = await ask()
-            return reply if keepable(reply) else None
+            return reply if keepable(reply) and len(encode(reply)) <= ROOM else None
 
         done = await self._turn.asked(self._model, {"messages": messages, "tools": tools}, asking, step=step)
         self._asked_at = done.replay.first_at if done.replay is not None else None
@@ -83,7 +87,7 @@ class InTurn:
             return await run()
 
         async def making() -> Any:
-            return [call_document(call) for call in as_first_told(await run(), self._asked_at)]
+            return fitted([call_document(call) for call in as_first_told(await run(), self._asked_at)])
 
         which = [[call.tool_call_id, call.tool, call.arguments, call.fault is not None] for call in asked]
         args = {"step": step, "calls": digest(canonical(which))}
@@ -110,6 +114,37 @@ def as_first_told(made: Sequence[TurnCall], asked_at: str | None) -> list[TurnCa
             seen.add(answer.effect_id)
         told.append(call)
     return told
+
+
+def fitted(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The calls of one reply, in the room that there is. The results go first, for their text is in the messages; then
+    the messages are cut. The model is shown what is kept, so that it is shown the same when the turn is run again."""
+    if len(encode(documents)) <= ROOM:
+        return documents
+    bare = [{**one, "answer": None if one["answer"] is None else _bare(one["answer"])} for one in documents]
+    if len(encode(bare)) <= ROOM:
+        return bare
+    # What an answer holds besides is small, but for what an error tells of the merchant's words: those are in the
+    # message too.
+    share = ROOM // len(bare) // 2
+    return [{**one, "message": _cut(one["message"], share)} for one in bare]
+
+
+def _bare(answer: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in answer.items() if name not in ("result", "message")}
+    for name in ("error", "first"):
+        if isinstance(kept.get(name), dict):
+            kept[name] = {part: value for part, value in kept[name].items() if part not in ("details", "result")}
+    return {**kept, "message": ""}
+
+
+def _cut(message: str, room: int) -> str:
+    if (size := len(encode(message))) <= room:
+        return message
+    kept = message[: room * len(message) // size]
+    while len(encode(kept + CUT)) > room:
+        kept = kept[: len(kept) * 9 // 10]
+    return kept + CUT
 
 
 def keepable(value: Any, depth: int = 0) -> bool:

@@ -52,6 +52,40 @@ async def test_p4_6_a_step_at_most_once_that_was_cut_off_is_unknown_and_not_run_
         assert await client.turn(api.company, "c-1", "t-1", 2).step("pay", pay, at_most_once=True) == "R-1"
 
 
+@pytest.mark.parametrize("attempt", [1, 2])
+async def test_p2_5_a_turn_that_crashed_finds_its_work_in_this_attempt_and_in_the_next(
+    shop: Api, merchant: RawMerchant, gateway: GatewayProcess, attempt: int
+) -> None:
+    """2.5, 2.6, 7.2: the replies are recorded, so the next attempt words nothing differently; the one before it can
+    start nothing new."""
+    asked: list[int] = []
+
+    async def model(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> dict[str, Any]:
+        step = sum(message["role"] == "assistant" for message in messages)
+        asked.append(step)
+        if asked == [0, 1]:
+            raise ConnectionError("the runtime lost its model")
+        # Worded anew each time: what was not recorded would be another order.
+        return QUESTION if step else {"role": "assistant", "tool_calls": [_order(f"sku-{len(asked)}")]}
+
+    async with AsyncOncegate(gateway.url, "dev") as client:
+        loop = ToolLoop(client, shop.company, "c-1", model, resumable=True)
+        asks = [{"role": "user", "content": "Order it."}]
+        with pytest.raises(ConnectionError):
+            await loop.run(asks, turn="t-1")
+        result = await loop.run(asks, turn="t-1", attempt=attempt)
+        assert (result.text, asked, merchant.hits) == (QUESTION["content"], [0, 1, 1], 1)
+        assert [made.message for made in result.calls] == ['{"order": "O-1"}']
+        if attempt == 2:
+            with pytest.raises(Problem, match="attempt_superseded"):
+                await loop.run([{"role": "user", "content": "Something else."}], turn="t-1")
+        assert merchant.hits == 1
+
+
+def _order(sku: str) -> dict[str, Any]:
+    return {**ORDER, "function": {"name": "place_order", "arguments": json.dumps({"sku": sku})}}
+
+
 @pytest.fixture(scope="module")
 def runtime_key(redis_process: RedisProcess) -> str:
     made = subprocess.run(

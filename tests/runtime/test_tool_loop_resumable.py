@@ -22,7 +22,8 @@ from gateway.runtime import (
     TurnCall,
     TurnResult,
 )
-from gateway.runtime.loop_record import as_first_told, keepable
+from gateway.runtime.exact_json import encode
+from gateway.runtime.loop_record import CUT, ROOM, as_first_told, fitted, keepable
 from gateway.runtime.replies import Asked
 from gateway.runtime.turn_calls import call_document, read_call
 from gateway.runtime.wording import REPEAT_MARK
@@ -285,3 +286,49 @@ async def test_calls_of_one_reply_still_run_side_by_side(client, played):
     model = Scripted(asking(call("a"), call("b", "get_order", "{}")), SAYING)
     result = await loop(client, model).run(ASKS, turn="t-1")
     assert [one["tool_call_id"] for one in result.messages if one["role"] == "tool"] == ["a", "b"]
+
+
+def told_of(message, **answer):
+    return {
+        "message": message,
+        "fault": None,
+        "error": None,
+        "answer": {"decision": "proceed", "message": message} | answer,
+    }
+
+
+LONG = ["x" * 400_000, "नमस्ते" * 100_000, "\U0001f600" * 100_000, '"' * 900_000]
+
+
+@pytest.mark.parametrize("calls", [1, 3, 64])
+@pytest.mark.parametrize("text", LONG, ids=["ascii", "devanagari", "emoji", "quotes"])
+def test_p9_4_what_calls_gave_is_made_to_fit_its_record(text, calls):
+    """9.4: else a turn whose calls were made could never go on."""
+    documents = [told_of(text, result=text, first={"effect_id": "e", "status": "s", "result": text})] * calls
+    kept = fitted(documents)
+    assert len(encode(kept)) <= ROOM
+    for one in kept:
+        assert one["message"] == text or one["message"].endswith(CUT)
+        assert one["message"].removesuffix(CUT) == text[: len(one["message"].removesuffix(CUT))]
+        assert len(one["message"]) > 400
+        read_call(1, Asked(0, {}, "a", "t", {}), one)
+
+
+def test_p9_4_what_fits_is_kept_whole_and_results_go_before_words():
+    """9.4"""
+    small = [told_of("Placed.", result={"order": 1})]
+    assert fitted(small) is small
+    (kept,) = fitted([told_of("x" * 400_000, result="y" * 400_000)])
+    assert (len(kept["message"]), "result" in kept["answer"]) == (400_000, False)
+
+
+async def test_p9_4_the_model_is_shown_what_is_kept_in_the_first_run_too(client, played):
+    """9.4: or it would be asked another question when the turn is run again."""
+    played.answers["place_order"] = {"message": "z" * 900_000}
+    model = Scripted(asking(call("a")), ConnectionError("gone"))
+    with pytest.raises(ConnectionError):
+        await loop(client, model).run(ASKS, turn="t-1")
+    result = await loop(client, model).run(ASKS, turn="t-1")
+    assert result.messages[2]["content"].endswith(CUT)
+    assert model.asked == [0, 1, 1]
+    assert max(map(len, played.bodies)) < 800_000
