@@ -11,8 +11,10 @@ help: ## Show this list
 setup:
 	@.ci/setup.sh
 
-demo: setup ## See one order placed once, though the assistant asks again and again
+demo: setup ## See one order placed once, though the assistant asks again and again, and is killed
 	@$(BIN)/oncegate demo
+	@echo
+	@$(BIN)/oncegate demo --crash
 
 serve: setup ## Run the gateway for development, on loopback
 	@$(BIN)/oncegate serve --dev

@@ -8,6 +8,7 @@ import sys
 import tempfile
 
 from gateway.adapters.redis_program import NoRedisServer, find_redis_server
+from gateway.demo.crash import tell_crash
 from gateway.demo.processes import GatewayDidNotStart
 from gateway.demo.story import tell
 
@@ -16,9 +17,10 @@ examples:
   oncegate demo
   oncegate demo --ledger local:./demo-ledger
   oncegate demo --ledger memory              (no Redis needed; the restart is left out)
+  oncegate demo --crash                      (the assistant is killed in the middle of its turn, and run again)
 
 Starts a shop on SQLite, a gateway and a scripted assistant, all on loopback, and removes them at the end.
-Exit status 0 only if exactly one order exists.
+Exit status 0 only if exactly one order exists; with --crash, only if nothing was done or asked twice.
 """
 
 
@@ -26,6 +28,9 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     parser.add_argument(
         "--ledger", help="a ledger URL; default: a private redis-server in a temporary folder, removed at the end"
+    )
+    parser.add_argument(
+        "--crash", action="store_true", help="show a turn that is killed in the middle and goes on where it stopped"
     )
     parser.set_defaults(run=run)
 
@@ -37,11 +42,13 @@ def run(arguments: argparse.Namespace) -> int:
         except NoRedisServer as reason:
             print(f"oncegate demo: {reason}", file=sys.stderr)
             return 2
-    print("Oncegate demo: a shop, a gateway, and an assistant that repeats itself.")
+    does = "is killed in the middle of its turn" if arguments.crash else "repeats itself"
+    print(f"Oncegate demo: a shop, a gateway, and an assistant that {does}.", flush=True)
+    story = tell_crash if arguments.crash else tell
     with tempfile.TemporaryDirectory(prefix="oncegate-ledger-") as folder:
         ledger = arguments.ledger or f"local:{folder}"
         try:
-            done = asyncio.run(tell(ledger, lambda line: print(line, flush=True)))
+            done = asyncio.run(story(ledger, lambda line: print(line, flush=True)))
         except GatewayDidNotStart as reason:
             print(f"oncegate demo: {reason}", file=sys.stderr)
             return 2

@@ -7,7 +7,7 @@ import contextlib
 import socket
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import aiohttp
@@ -86,6 +86,8 @@ class Counting:
     def __init__(self, app: Any) -> None:
         self._app = app
         self.requests: Counter[str] = Counter()
+        self.before: Callable[[str], Awaitable[None]] | None = None
+        """Awaited with the tool's name before the shop does anything."""
         self._arrival = asyncio.Event()
 
     async def reached(self, tool: str) -> None:
@@ -106,6 +108,8 @@ class Counting:
         tool = body.split(b'"tool":"', 1)[-1].split(b'"', 1)[0].decode(errors="replace")
         self.requests[tool] += 1
         self._arrival.set()
+        if self.before is not None:
+            await self.before(tool)
         given = iter([{"type": "http.request", "body": body, "more_body": False}])
 
         async def receive_again() -> Any:

@@ -5,21 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import aiohttp
-
-from gateway.demo.processes import Counting, GatewayProcess, serving
-from gateway.demo.shop import count_orders, create_shop
+from gateway.demo.processes import Counting, GatewayProcess
+from gateway.demo.stage import COMPANY, Say, stage
 from gateway.runtime import Answer, AsyncOncegate
 
-COMPANY, CONVERSATION, TURN = "dosa-shop", "chat-1", "turn-3"
+CONVERSATION, TURN = "chat-1", "turn-3"
 ORDER = {"address": "12 MG Road, Kochi", "phone": "9812345678"}
-
-Say = Callable[[str], None]
 
 
 async def tell(ledger: str, say: Say) -> bool:
@@ -28,23 +21,9 @@ async def tell(ledger: str, say: Say) -> bool:
     On `memory` nothing survives a restart, so that part is left out, and said to be.
     Raises GatewayDidNotStart.
     """
-    with tempfile.TemporaryDirectory(prefix="oncegate-demo-") as folder:
-        database = Path(folder) / "shop.sqlite3"
-        gateway = GatewayProcess(ledger)
-        await gateway.start()
-        try:
-            secret = await _new_secret(gateway.url)
-            merchant = create_shop(database, [secret])
-            shop = Counting(merchant.asgi())
-            async with serving(shop) as shop_url:
-                say("")
-                say(f"  shop     {shop_url}  SQLite, the merchant SDK: commit before reply")
-                say(f"  gateway  {gateway.url}  ledger {ledger}")
-                await _register(gateway.url, merchant.manifest(shop_url))
-                await _purchase(gateway, shop, ledger, say)
-            return _verdict(database, shop, say)
-        finally:
-            await gateway.stop()
+    async with stage(ledger, say) as on:
+        await _purchase(on.gateway, on.shop, ledger, say)
+        return _verdict(on.orders(), on.shop, say)
 
 
 async def _purchase(gateway: GatewayProcess, shop: Counting, ledger: str, say: Say) -> None:
@@ -108,8 +87,8 @@ def _short(answer: Answer) -> str:
     return answer.message
 
 
-def _verdict(database: Path, shop: Counting, say: Say) -> bool:
-    orders, sends = count_orders(database), shop.requests["place_order"]
+def _verdict(orders: int, shop: Counting, say: Say) -> bool:
+    sends = shop.requests["place_order"]
     say("\nWhat really happened")
     say(f"  place_order requests that reached the shop: {sends}")
     say(f"  orders in the shop's database:              {orders}")
@@ -146,26 +125,3 @@ async def _ask_and_hang_up(url: str, id_: str, arguments: dict[str, Any], shop: 
     writer.close()
     with contextlib.suppress(OSError):
         await writer.wait_closed()
-
-
-async def _new_secret(url: str) -> str:
-    made = await _api("POST", f"{url}/v1/companies/{COMPANY}/secrets", None)
-    secret: str = made["secret"]
-    return secret
-
-
-async def _register(url: str, manifest: list[dict[str, Any]]) -> None:
-    for tool in manifest:
-        await _api("PUT", f"{url}/v1/companies/{COMPANY}/tools/{tool.pop('name')}", tool)
-
-
-async def _api(method: str, url: str, body: Any) -> Any:
-    headers = {"Authorization": "Bearer dev", "Content-Type": "application/json"}
-    async with (
-        aiohttp.ClientSession(headers=headers, trust_env=False) as session,
-        session.request(method, url, json=body) as answer,
-    ):
-        said = await answer.json(content_type=None)
-        if answer.status >= 400:
-            raise RuntimeError(f"{method} {url}: {answer.status} {said}")
-        return said

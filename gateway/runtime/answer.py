@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 UNKNOWN_CODES = frozenset({"outcome_unknown", "prior_outcome_unknown"})
@@ -31,7 +32,8 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What a blocked call waits for (7.4)."""
+    """What a blocked call waits for (7.4). `approvers` are those who may decide: roles (`operator`, `merchant`), names
+    of principals, `customer`."""
 
     id: str
     expires_at: str | None = None
@@ -100,82 +102,89 @@ def read_answer(document: object, raw: str) -> Answer:
 
     Raises ValueError where the body is not an answer: no `decision`, no `message`, a part of the wrong shape.
     """
-    body = _object(document, "answer")
+    part = parts_of(document, "answer")
     return Answer(
-        decision=_text(body, "decision"),
-        status=_optional_text(body, "status"),
-        message=_text(body, "message"),
-        effect_id=_optional_text(body, "effect_id"),
-        company=_optional_text(body, "company"),
-        conversation=_optional_text(body, "conversation"),
-        tool_call_id=_optional_text(body, "tool_call_id"),
-        tool=_optional_text(body, "tool"),
-        side_effecting=_optional_bool(body, "side_effecting"),
-        result=body.get("result"),
-        error=_error(body.get("error")),
-        replay=_replay(body.get("replay")),
-        approval=_approval(body.get("approval")),
-        first=_first(body.get("first")),
-        recorded=body.get("recorded") is True,
+        decision=part.text("decision"),
+        status=part.optional_text("status"),
+        message=part.text("message"),
+        effect_id=part.optional_text("effect_id"),
+        company=part.optional_text("company"),
+        conversation=part.optional_text("conversation"),
+        tool_call_id=part.optional_text("tool_call_id"),
+        tool=part.optional_text("tool"),
+        side_effecting=part.optional_bool("side_effecting"),
+        result=part.body.get("result"),
+        error=part.error(),
+        replay=part.replay(),
+        approval=part.approval(),
+        first=part.first(),
+        recorded=part.body.get("recorded") is True,
         raw=raw,
     )
 
 
-def _error(part: object) -> AnswerError | None:
-    if part is None:
-        return None
-    body = _object(part, "error")
-    return AnswerError(_text(body, "code"), _optional_text(body, "message") or "", body.get("details"))
-
-
-def _replay(part: object) -> Replay | None:
-    if part is None:
-        return None
-    body = _object(part, "replay")
-    return Replay(_text(body, "matched"), _optional_text(body, "first_at"), body.get("age_s"))
-
-
-def _approval(part: object) -> Approval | None:
-    if part is None:
-        return None
-    body = _object(part, "approval")
-    approvers = body.get("approvers")
-    named = tuple(str(name) for name in approvers) if isinstance(approvers, list) else ()
-    return Approval(_text(body, "id"), _optional_text(body, "expires_at"), _optional_text(body, "message"), named)
-
-
-def _first(part: object) -> First | None:
-    if part is None:
-        return None
-    body = _object(part, "first")
-    return First(
-        effect_id=_text(body, "effect_id"),
-        status=_text(body, "status"),
-        result=body.get("result"),
-        error=_error(body.get("error")),
-        first_at=_optional_text(body, "first_at"),
-    )
-
-
-def _object(part: object, name: str) -> Mapping[str, Any]:
-    if not isinstance(part, dict):
+def parts_of(document: object, name: str) -> Parts:
+    """Raises ValueError where `document`, which a message calls `name`, is not an object."""
+    if not isinstance(document, dict):
         raise ValueError(f"{name} is not an object")
-    return part
+    return Parts(document)
 
 
-def _text(body: Mapping[str, Any], name: str) -> str:
-    value = body.get(name)
-    if not isinstance(value, str):
-        raise ValueError(f"{name} is not text")
-    return value
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Reads the parts that the gateway's answers share. Every method raises ValueError for a wrong shape."""
 
+    body: Mapping[str, Any]
 
-def _optional_text(body: Mapping[str, Any], name: str) -> str | None:
-    return None if body.get(name) is None else _text(body, name)
+    def text(self, name: str) -> str:
+        value = self.body.get(name)
+        if not isinstance(value, str):
+            raise ValueError(f"{name} is not text")
+        return value
 
+    def optional_text(self, name: str) -> str | None:
+        return None if self.body.get(name) is None else self.text(name)
 
-def _optional_bool(body: Mapping[str, Any], name: str) -> bool | None:
-    value = body.get(name)
-    if value is not None and not isinstance(value, bool):
-        raise ValueError(f"{name} is not true or false")
-    return value
+    def optional_bool(self, name: str) -> bool | None:
+        value = self.body.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise ValueError(f"{name} is not true or false")
+        return value
+
+    def seconds(self, name: str) -> float | None:
+        value = self.body.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float | Decimal)):
+            raise ValueError(f"{name} is not a number")
+        return None if value is None else float(value)
+
+    def error(self) -> AnswerError | None:
+        if (part := self._part("error")) is None:
+            return None
+        return AnswerError(part.text("code"), part.optional_text("message") or "", part.body.get("details"))
+
+    def replay(self) -> Replay | None:
+        if (part := self._part("replay")) is None:
+            return None
+        return Replay(part.text("matched"), part.optional_text("first_at"), part.body.get("age_s"))
+
+    def approval(self) -> Approval | None:
+        if (part := self._part("approval")) is None:
+            return None
+        approvers = part.body.get("approvers")
+        named = tuple(str(name) for name in approvers) if isinstance(approvers, list) else ()
+        return Approval(part.text("id"), part.optional_text("expires_at"), part.optional_text("message"), named)
+
+    def first(self) -> First | None:
+        if (part := self._part("first")) is None:
+            return None
+        return First(
+            effect_id=part.text("effect_id"),
+            status=part.text("status"),
+            result=part.body.get("result"),
+            error=part.error(),
+            first_at=part.optional_text("first_at"),
+        )
+
+    def _part(self, name: str) -> Parts | None:
+        part = self.body.get(name)
+        return None if part is None else parts_of(part, name)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Self
-from urllib.parse import urlsplit
-
-import aiohttp
+from typing import Any
 
 from gateway.runtime.answer import Answer, read_answer
+from gateway.runtime.asking import rows_of
 from gateway.runtime.call import Call, body_of, path_of
-from gateway.runtime.errors import OncegateError, Problem
+from gateway.runtime.effect_calls import EffectCalls
+from gateway.runtime.errors import Problem
 from gateway.runtime.exact_json import encode
-from gateway.runtime.exchange import exchange, new_session
-from gateway.runtime.reading import after_a_lost_try, read_problem, read_seen, unreadable
-from gateway.runtime.resend import Resend, wait_before_resend
+from gateway.runtime.model_request import NOISE
+from gateway.runtime.reading import read_problem, unreadable
+from gateway.runtime.turn import Turn
 
 
-class AsyncOncegate:
+class AsyncOncegate(EffectCalls):
     """One gateway, spoken to with one key.
 
         async with AsyncOncegate("https://gateway.example", key) as gateway:
@@ -43,47 +41,6 @@ class AsyncOncegate:
     request and may add `traceparent` or `Request-Id`. `sleep` and `jitter` are handed in for tests. The
     client belongs to one event loop. Raises ValueError for an address or a key that cannot be used. Every
     method raises OncegateError kinds only, but for RuntimeError once the client is closed."""
-
-    def __init__(
-        self,
-        url: str,
-        key: str,
-        *,
-        timeout_s: float = 30.0,
-        session: aiohttp.ClientSession | None = None,
-        resend: Resend | None = None,
-        headers: Callable[[], Mapping[str, str]] | None = None,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
-        if not timeout_s > 0:
-            raise ValueError("timeout_s must be above zero")
-        self._url = _checked_url(url)
-        self._authorization = f"Bearer {_checked_key(key)}"
-        self._timeout_s = timeout_s
-        self._session = session
-        self._owns_session = session is None
-        self._closed = False
-        self._resend = resend or Resend()
-        self._headers = headers or dict
-        self._sleep = sleep
-        self._jitter = jitter
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._url!r})"
-
-    async def __aenter__(self) -> Self:
-        self._open_session()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close what this client opened. It cannot be used afterwards."""
-        self._closed = True
-        if self._owns_session and self._session is not None:
-            await self._session.close()
 
     async def call(
         self,
@@ -126,7 +83,7 @@ class AsyncOncegate:
         body = body_of({"calls": [call.document() for call in asked]})
         document, _ = await self._ask("POST", path_of("v1", "calls", "batch"), body, identified=identified)
         try:
-            entries = _rows(document, "answers")
+            entries = rows_of(document, "answers")
             if len(entries) != len(asked):
                 raise ValueError("answers do not match the calls")
             return [_batch_entry(entry) for entry in entries]
@@ -154,71 +111,20 @@ class AsyncOncegate:
         path = path_of("v1", "events", company=company, conversation=conversation, after=after, limit=limit)
         return await self._list(path, "events")
 
-    async def _list(self, path: str, *names: str, exact: bool = True) -> list[dict[str, Any]]:
-        document, _ = await self._ask("GET", path, None, identified=True, exact=exact)
-        try:
-            return _rows(document, *names)
-        except ValueError:
-            raise unreadable(200, identified=True) from None
-
-    async def _ask(
-        self, method: str, path: str, body: bytes | None, *, identified: bool, exact: bool = True
-    ) -> tuple[Any, str]:
-        session = self._open_session()
-        headers = {**self._headers(), "Authorization": self._authorization}
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-        lost = False
-        sent_again = 0
-        while True:
-            seen = await exchange(
-                session, method, self._url + path, headers=headers, body=body, timeout_s=self._timeout_s
-            )
-            read = read_seen(seen, identified=identified, exact=exact)
-            if not isinstance(read, OncegateError):
-                return read
-            wait = wait_before_resend(
-                read, identified=identified, sent_again=sent_again, bounds=self._resend, jitter=self._jitter()
-            )
-            if wait is None:
-                raise after_a_lost_try(read) if lost else read
-            lost = lost or read.outcome == "unknown"
-            sent_again += 1
-            await self._sleep(wait)
-
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._closed:
-            raise RuntimeError("this client is closed")
-        if self._session is None:
-            self._session = new_session()
-        return self._session
+    def turn(
+        self,
+        company: str,
+        conversation: str,
+        turn: str,
+        attempt: int = 1,
+        *,
+        noise: frozenset[str] = NOISE,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> Turn:
+        """A turn whose model calls and values are recorded, so that it goes on where it stopped when it is run
+        again. The fields are those of `Turn`."""
+        return Turn(self, company, conversation, turn, attempt, noise=noise, sleep=sleep)
 
 
 def _batch_entry(entry: dict[str, Any]) -> Answer | Problem:
     return read_answer(entry, encode(entry)) if "decision" in entry else read_problem(entry)
-
-
-def _rows(document: object, *names: str) -> list[dict[str, Any]]:
-    """The list in a body: bare, or under the first of `names` that is there."""
-    rows: object = document
-    if isinstance(document, dict):
-        rows = next((document[name] for name in names if name in document), None)
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError("not a list of objects")
-    return rows
-
-
-def _checked_url(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("the gateway's address must be http:// or https:// with a host")
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        # Never echo it: what stands there is often a password.
-        raise ValueError("the gateway's address must hold no credentials, query or fragment")
-    return url.rstrip("/")
-
-
-def _checked_key(key: str) -> str:
-    if not key or not all("!" <= letter <= "~" for letter in key):
-        raise ValueError("the key must be visible ASCII text without spaces")
-    return key

@@ -32,7 +32,7 @@ class Oncegate:
             answer = gateway.call("acme", "c-42", "place_order", {"sku": "A"}, tool_call_id="call_9f")
 
     Takes the same options (a `session` excepted: it would belong to another loop) and has the same
-    methods, which block the calling thread. Threads may share one client; their calls run side by side.
+    methods but `turn`, which block the calling thread. Threads may share one client; their calls run side by side.
     Called where an event loop is running it works too, but holds that loop up until the answer is there:
     use `AsyncOncegate` there. An interrupted wait (Ctrl-C) cancels the request here, not at the gateway
     (5.3). Close it, or use `with`: the thread lives until then."""
@@ -42,6 +42,15 @@ class Oncegate:
     lookup = _blocking(AsyncOncegate.lookup)
     tools = _blocking(AsyncOncegate.tools)
     events = _blocking(AsyncOncegate.events)
+    submit = _blocking(AsyncOncegate.submit)
+    complete = _blocking(AsyncOncegate.complete)
+    fail = _blocking(AsyncOncegate.fail)
+    renew = _blocking(AsyncOncegate.renew)
+    release = _blocking(AsyncOncegate.release)
+    approvals = _blocking(AsyncOncegate.approvals)
+    approval = _blocking(AsyncOncegate.approval)
+    grant = _blocking(AsyncOncegate.grant)
+    deny = _blocking(AsyncOncegate.deny)
 
     def __init__(self, url: str, key: str, **options: Any) -> None:
         if options.get("session") is not None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
 from gateway.runtime.answer import Answer
+from gateway.runtime.calling import called
 from gateway.runtime.errors import OncegateError, Problem
+from gateway.runtime.loop_record import InTurn, LoopRecord, Messages, Unrecorded
 from gateway.runtime.replies import DIALECTS, Asked, Reply, Unreadable, read_reply
+from gateway.runtime.turn import Turn
+from gateway.runtime.turn_calls import TurnCall, TurnResult
 from gateway.runtime.wording import (
     AFTER_PROBLEM,
     DEFAULT_INSTRUCTION,
@@ -45,37 +49,11 @@ class Gateway(Protocol):
     async def tools(self, company: str, format: str = "openai") -> list[dict[str, Any]]: ...  # noqa: A002
 
 
-@dataclass(frozen=True, slots=True)
-class TurnCall:
-    """One call the model asked for and what became of it. `message` is what the model was shown. Exactly
-    one of `answer` and `error` is set if the gateway was asked; neither, if the call was handed back
-    unsent (`fault`)."""
+@runtime_checkable
+class TurnMaker(Protocol):
+    """What a loop needs besides that makes its turns resumable; `AsyncOncegate` has it."""
 
-    step: int
-    tool_call_id: str | None
-    tool: str
-    arguments: Mapping[str, Any] | str = field(repr=False)
-    message: str = field(repr=False)
-    answer: Answer | None = None
-    error: OncegateError | None = None
-    fault: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TurnResult:
-    """`messages` is the whole conversation, the instruction left out, ready for the next turn. `text` is
-    for the customer. `steps` counts the replies that asked for tools or could not be read; at most
-    `max_steps`."""
-
-    messages: list[dict[str, Any]]
-    text: str
-    steps: int
-    calls: tuple[TurnCall, ...]
-
-    @property
-    def superseded(self) -> bool:
-        """A later attempt of this turn has taken over (2.6): its text is the customer's, not this one's."""
-        return any(isinstance(call.error, Problem) and call.error.code == "attempt_superseded" for call in self.calls)
+    def turn(self, company: str, conversation: str, turn: str, attempt: int = 1) -> Turn: ...
 
 
 class ToolLoop:
@@ -91,7 +69,12 @@ class ToolLoop:
     turn, step and attempt stated. A call without an id is sent without one: turn and attempt identify it
     (2.7). Nothing malformed is repaired or run: it goes back to the model, as does every problem, in
     words that say what is known of the outcome. After `max_steps` the model is asked once more, without
-    tools, for a closing text."""
+    tools, for a closing text.
+
+    `resumable`: every reply of the model, and what it was told of its calls, is recorded in a `Turn`. Run again
+    after a crash, with the same messages, turn and attempt, the turn goes on where it stopped: the model is not
+    asked again for what it answered, nothing done is done again, and the messages come out the same. `model_name`
+    is what the record and the policy call the model."""
 
     def __init__(
         self,
@@ -105,7 +88,11 @@ class ToolLoop:
         *,
         dialect: str = "openai",
         call_id_scope: str | None = None,
+        resumable: bool = False,
+        model_name: str = "model",
     ) -> None:
+        if resumable and not isinstance(client, TurnMaker):
+            raise ValueError("a loop is resumable with a client that has turns, as AsyncOncegate has")
         if dialect not in DIALECTS:
             raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}")
         if max_steps < 1:
@@ -119,40 +106,50 @@ class ToolLoop:
         self._instruction = instruction
         self._dialect = DIALECTS[dialect]
         self._call_id_scope = call_id_scope
+        self._resumable = resumable
+        self._model_name = model_name
 
     async def run(self, messages: Sequence[dict[str, Any]], *, turn: str, attempt: int = 1) -> TurnResult:
         """Answer the last message. `turn` never recurs in the conversation; `attempt` is one more than
-        the last run's where a crashed turn starts over (semantics 1).
+        the last run's where a crashed turn starts over (semantics 1), and the same where a resumable one goes on.
 
         Raises OncegateError only if the tools cannot be fetched, before the model is asked; ValueError
-        for a blank turn, an attempt below 1 or tools without names."""
+        for a blank turn, an attempt below 1 or tools without names. A resumable turn also raises what keeps it from
+        being recorded: the gateway out of reach, a rule against the model (EffectStopped), a later attempt (Problem
+        `attempt_superseded`). Run it again."""
         if not turn.strip() or attempt < 1:
             raise ValueError("a turn needs an id that is not blank, and an attempt from 1")
+        record = self._record_of(turn, attempt)
         tools = self._tools
         if tools is None:
-            tools = await self._client.tools(self._company, self._dialect.tools_format)
+            tools = await record.tools(lambda: self._client.tools(self._company, self._dialect.tools_format))
         names = _names_of(tools)
         transcript = list(messages)
         calls: list[TurnCall] = []
         for step in range(1, self._max_steps + 1):
-            reply = read_reply(await self._ask(transcript, tools), step)
+            reply = read_reply(await self._ask(record, step, transcript, tools), step)
             if isinstance(reply, Unreadable):
                 transcript.append(self._dialect.notice(UNREADABLE_NOTICE.format(fault=reply.fault)))
                 continue
             if not reply.asked:
                 return TurnResult([*transcript, reply.message], reply.text, step - 1, tuple(calls))
             asked = [_known(call, names) for call in reply.asked]
-            async with asyncio.TaskGroup() as group:
-                running = [group.create_task(self._run_one(call, turn, step, attempt)) for call in asked]
-            made = [task.result() for task in running]
+            made = await record.calls(step, asked, partial(self._run_all, asked, turn, step, attempt))
             calls += made
             transcript += _answered(reply, made)
-        return await self._close(transcript, tuple(calls))
+        return await self._close(record, transcript, tuple(calls))
 
-    async def _close(self, transcript: list[dict[str, Any]], calls: tuple[TurnCall, ...]) -> TurnResult:
+    def _record_of(self, turn: str, attempt: int) -> LoopRecord:
+        if not self._resumable or not isinstance(self._client, TurnMaker):
+            return Unrecorded()
+        return InTurn(self._client.turn(self._company, self._conversation, turn, attempt), self._model_name)
+
+    async def _close(
+        self, record: LoopRecord, transcript: list[dict[str, Any]], calls: tuple[TurnCall, ...]
+    ) -> TurnResult:
         transcript.append(self._dialect.notice(STEP_LIMIT_NOTICE))
         step = self._max_steps + 1
-        reply = read_reply(await self._ask(transcript, []), step)
+        reply = read_reply(await self._ask(record, step, transcript, []), step)
         text = reply.text if isinstance(reply, Reply) else ""
         if isinstance(reply, Reply) and not reply.asked:
             return TurnResult([*transcript, reply.message], text, self._max_steps, calls)
@@ -164,12 +161,14 @@ class ToolLoop:
         transcript.append({"role": "assistant", "content": NO_TEXT})
         return TurnResult(transcript, NO_TEXT, self._max_steps, calls)
 
-    async def _ask(self, transcript: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Any:
+    async def _ask(self, record: LoopRecord, step: int, transcript: Messages, tools: Messages) -> Any:
         messages = _with_instruction(transcript, self._instruction)
-        if inspect.iscoroutinefunction(self._model) or inspect.iscoroutinefunction(type(self._model).__call__):
-            return await self._model(messages, list(tools))
-        reply = await asyncio.to_thread(self._model, messages, list(tools))
-        return await reply if inspect.isawaitable(reply) else reply
+        return await record.reply(step, messages, tools, lambda: called(self._model, messages, list(tools)))
+
+    async def _run_all(self, asked: Sequence[Asked], turn: str, step: int, attempt: int) -> list[TurnCall]:
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(self._run_one(call, turn, step, attempt)) for call in asked]
+        return [task.result() for task in running]
 
     async def _run_one(self, asked: Asked, turn: str, step: int, attempt: int) -> TurnCall:
         if asked.fault:

@@ -36,6 +36,9 @@ SAME_ID_NOTE = (
     "if it is still wanted, ask for it again by itself."
 )
 
+REPEAT_MARK = " (Repeated call: nothing new was done.)"
+"""What the gateway adds to the message of a replay."""
+
 NO_TEXT = (
     "I could not finish this just now. Something may already be under way: please check before you ask for it again."
 )

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.core import decisions as d
+from gateway.core.identity import Scope
 from gateway.core.record import Outcome, Status
 from gateway.core.requests import Settle
 
@@ -64,6 +66,20 @@ async def test_p4_10_a_replay_is_one_command(
     asked = redis_bench.decider.claim(redis_bench.ask("call_1", **place), likely_new=likely_new)
     seen, (replay, _) = await watched(asked)
     assert (seen, type(replay)) == (["EVALSHA"], d.Replay)
+
+
+@pytest.mark.parametrize("likely_new", [True, False], ids=["swapped in unseen", "looked up first"])
+async def test_p7_2_what_a_turn_that_goes_on_finds_recorded_is_one_command(
+    redis_bench: Any, watched: Watched, likely_new: bool
+) -> None:
+    """7.2, 4.10: a submission under the token that it had before, in a process that has never seen it."""
+    submitted = {"submitted": True, "tool_call_id": None, "scope": Scope.CONVERSATION, "token": b"t" * 16}
+    request = msgspec.structs.replace(redis_bench.ask("ignored", **PLACE), **submitted)
+    granted, view = await redis_bench.decider.claim(request)
+    settle = Settle(granted.effect.effect_id, request.token, Outcome(Status.SUCCEEDED, b'"said"'), 86_400_000)
+    await redis_bench.decider.end(settle, granted.effect, view)
+    seen, (replay, _) = await watched(redis_bench.decider.claim(request, likely_new=likely_new))
+    assert (seen, type(replay), replay.matched) == (["EVALSHA"], d.Replay, "claim_token")
 
 
 @pytest.mark.parametrize("attempt", [1, 2])

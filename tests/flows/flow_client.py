@@ -51,6 +51,10 @@ class Api:
         self._url = url
         self._key = key
 
+    @property
+    def url(self) -> str:
+        return self._url()
+
     def by(self, key: str = "dev", company: str | None = None, url: Callable[[], str] | None = None) -> Api:
         """The same with another key, for another company, or at another gateway."""
         return Api(self._session, url or self._url, company or self.company, key)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,11 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from gateway.runtime import AsyncOncegate
+from gateway.runtime.exact_json import decode, encode
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from played_effects import PlayedEffects
 
 KEY = "k-verysecret"
 FIELDS = {
@@ -36,6 +43,7 @@ class PlayedGateway:
     answers: dict[str, Any] = field(default_factory=dict)  # by tool: fields that replace the usual ones
     refusals: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)  # by tool
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
+    effects: PlayedEffects = field(default_factory=PlayedEffects)
     before: Callable[[dict[str, Any]], Awaitable[None]] | None = None
     url: str = ""
 
@@ -48,6 +56,11 @@ class PlayedGateway:
                 web.get("/v1/calls", self.lookup),
                 web.get("/v1/companies/{company}/tools", self.tools),
                 web.get("/v1/events", self.events),
+                web.post("/v1/effects", self.submit),
+                web.post("/v1/effects/{effect_id}/{what}", self.report),
+                web.get("/v1/approvals", self.approvals),
+                web.get("/v1/approvals/{approval}", self.approval),
+                web.post("/v1/approvals/{approval}/{what}", self.decide),
             ]
         )
         return app
@@ -91,6 +104,44 @@ class PlayedGateway:
 
         return await self.played(request, b"", work)
 
+    async def submit(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+
+        async def work() -> tuple[int, Any]:
+            return self.effects.submit(decode(body.decode()))
+
+        return await self.played(request, body, work)
+
+    async def report(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+
+        async def work() -> tuple[int, Any]:
+            return self.effects.report(
+                request.match_info["what"], request.match_info["effect_id"], decode(body.decode())
+            )
+
+        return await self.played(request, body, work)
+
+    async def approvals(self, request: web.Request) -> web.StreamResponse:
+        async def work() -> tuple[int, Any]:
+            return self.effects.page(request.query.get("cursor"))
+
+        return await self.played(request, b"", work)
+
+    async def approval(self, request: web.Request) -> web.StreamResponse:
+        async def work() -> tuple[int, Any]:
+            return 200, {"id": request.match_info["approval"], "status": "pending"}
+
+        return await self.played(request, b"", work)
+
+    async def decide(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+
+        async def work() -> tuple[int, Any]:
+            return self.effects.decide(request.match_info["approval"], request.match_info["what"], json.loads(body))
+
+        return await self.played(request, body, work)
+
     async def played(
         self, request: web.Request, body: bytes, work: Callable[[], Awaitable[tuple[int, Any]]]
     ) -> web.StreamResponse:
@@ -124,7 +175,7 @@ class PlayedGateway:
 
     def sent(self, status: int, document: Any) -> web.Response:
         kind = "application/json" if status == 200 else "application/problem+json"
-        return web.Response(status=status, text=json.dumps(document), content_type=kind)
+        return web.Response(status=status, text=encode(document), content_type=kind)
 
     async def one(self, call: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if self.before is not None:

@@ -11,8 +11,9 @@ from types import ModuleType
 import pytest
 
 import gateway.runtime
-from gateway.runtime import OncegateError
+from gateway.runtime import Approval, EffectStopped, OncegateError
 from gateway.runtime.exact_json import decode, decode_answer, encode
+from gateway.runtime.model_request import NOISE
 from gateway.runtime.resend import RULES
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +47,7 @@ def test_the_package_is_a_leaf(path):
 def test_every_error_is_drawn_in_the_tree():
     """The drawing in the docstring is the whole tree."""
     drawing = sys.modules["gateway.runtime.errors"].__doc__
-    for kind in [OncegateError, *OncegateError.__subclasses__()]:
+    for kind in [OncegateError, *OncegateError.__subclasses__(), *EffectStopped.__subclasses__()]:
         assert kind.__name__ in drawing
         assert kind.__name__ in gateway.runtime.__all__
 
@@ -106,3 +107,56 @@ def test_p4_10_an_answer_with_any_number_in_it_is_read(exact):
     for broken in ("NaN", "[" * 100_000, "{"):
         with pytest.raises(ValueError):
             decode_answer(broken, exact=exact)
+
+
+def block(number):
+    """The page's code blocks, from 1."""
+    page = (ROOT / "docs" / "runtimes.md").read_text("utf-8")
+    names: dict[str, object] = {}
+    exec(page.split("```python\n")[number].split("```", 1)[0], names)  # the project's own page
+    return names
+
+
+async def test_p7_2_the_resumable_block_of_the_page_goes_on_where_it_stopped(client, played):
+    """7.2: as shown, a second run asks the model for nothing."""
+    run_turn, asked = block(3)["run_turn"], []
+
+    def model(messages, tools):
+        asked.append(messages)
+        return {"role": "assistant", "content": f"{len(tools)} tools"}
+
+    for _ in range(2):
+        assert await run_turn(client, model, [{"role": "user", "content": "hi"}], "t-1") == "3 tools"
+    assert len(asked) == 1
+
+
+async def test_p7_2_the_streaming_block_of_the_page_streams_and_replays(client, played):
+    """7.2"""
+    greet, asked, shown = block(4)["greet"], [], []
+
+    async def ask(request):
+        asked.append(request)
+        for piece in ("Good ", "morning."):
+            yield piece
+
+    async def show(piece):
+        shown.append(piece)
+
+    for _ in range(2):
+        assert await greet(client, ask, show) == "Good morning."
+    assert (len(asked), shown) == (1, ["Good ", "morning.", "Good morning."])
+    assert asked[0]["stream"] is True
+
+
+async def test_p7_4_the_approval_block_of_the_page_grants(client, played):
+    """7.4"""
+    said = await block(5)["customer_said_yes"](client, Approval("ap-1"), "Yes, go ahead")
+    assert said.startswith("succeeded: ")
+    assert played.effects.decided == [("ap-1", "grant", {"customer_message": "Yes, go ahead"})]
+
+
+def test_the_page_names_all_noise_and_every_way_an_effect_stops():
+    """A table that lacks a row misleads."""
+    page = (ROOT / "docs" / "runtimes.md").read_text("utf-8")
+    assert [name for name in NOISE if f"`{name}`" not in page] == []
+    assert [kind.__name__ for kind in EffectStopped.__subclasses__() if f"`{kind.__name__}" not in page] == []
