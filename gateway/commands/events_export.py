@@ -23,9 +23,9 @@ examples:
   oncegate events export acme --cursor 1780000000000-0      (goes on where another export ended)
   oncegate events export acme --conversation c-42 --until 2026-05-04T12:00:00Z
 
-One event a line, with its company and conversation (null: the company's own). A company's export has what is sealed, so
-it ends some seconds before now; a conversation's has all. The cursor behind the last line is said on standard error, also
-where the export breaks off; with --output the file is there whole or not at all.
+One event a line, with its company and conversation (null: the company's own). A company's export has what is sealed,
+so it ends some seconds before now; a conversation's has all. The cursor behind the last line is said on standard error,
+also where the export breaks off; with --output the file is there whole or not at all.
 Exit status 0: done; 1: broken off, or refused.
 """
 _DURATION: Final = re.compile(r"([0-9]{1,9})([smhdw])")

@@ -33,6 +33,7 @@ from gateway.service.deciding import Decider
 from gateway.service.registry import Registry
 from gateway.service.running import Running
 from gateway.service.sending import Trace
+from gateway.service.shown_arguments import shown_arguments
 from gateway.service.submit_effect import outcome_body
 from gateway.service.waiting import Waiting
 
@@ -189,7 +190,7 @@ class DecideApproval:
             "tool": effect.target,
             "tool_version": effect.tool_version,
             "tool_call_id": effect.tool_call_id,
-            "arguments": None if effect.arguments is None else msgspec.Raw(effect.arguments.encode()),
+            "arguments": shown_arguments(effect, self._registry.tool(effect.company, effect.target)),
             "repeat_of": [each.hex() for each in effect.repeat_of],
         }
 
