@@ -19,7 +19,7 @@ COMMANDS: Final = {
     "tools": "list, show, register and remove a company's tools",
     "calls": "show what happened to a call; list unknown outcomes",
     "approvals": "list, show, grant and deny what waits for somebody",
-    "events": "read the event log",
+    "events": "read, verify and export the event log",
     "keys": "create, list and revoke API keys",
     "policy": "check a policy; explain what it says about a call",
     "secrets": "add, list and retire a company's signing secrets",
@@ -44,7 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         if name == chosen:
             try:
-                import_module(f"gateway.commands.{name}").prepare(sub)
+                module = import_module(f"gateway.commands.{name}")
+                module.prepare(sub)
+                arguments = getattr(module, "completed", list)(arguments)
             except ModuleNotFoundError as missing:
                 if missing.name is None or missing.name.startswith("gateway"):
                     raise

@@ -20,6 +20,7 @@ from gateway.adapters.redis_commands import SendsCommands
 from gateway.adapters.redis_counters import RedisCounters
 from gateway.adapters.redis_documents import RedisDocuments
 from gateway.adapters.redis_ledger import RedisLedger
+from gateway.adapters.redis_seals import RedisSeals
 from gateway.adapters.schemas import Schemas
 from gateway.adapters.signing import sign_headers
 from gateway.adapters.system import Background, SystemClock, SystemRandomness
@@ -36,12 +37,14 @@ from gateway.service.deciding import Decider
 from gateway.service.desk import open_desk
 from gateway.service.look_up import LookUp
 from gateway.service.manage_company import ManageCompany
+from gateway.service.read_feed import ReadFeed
 from gateway.service.reading import Reading
 from gateway.service.register_tool import RegisterTool
 from gateway.service.registry import Registry
 from gateway.service.replay_notes import ReplayNotes
 from gateway.service.resolve_unknown import ResolveUnknown
 from gateway.service.running import Running
+from gateway.service.seal_events import SealEvents
 from gateway.service.sending import Sending
 from gateway.service.settled_answers import SettledAnswers
 from gateway.service.status_question import StatusQuestion
@@ -92,7 +95,7 @@ async def open_gateway(settings: Settings, *, config: Path, environ: Mapping[str
         world = _World(settings, commands, merchant, resolver, files, policy)
         await world.adopt_files()
         gateway = world.gateway(ledger_ended)
-        unasked = [asyncio.create_task(each.forever()) for each in (world.sweep, world.asking)]
+        unasked = [asyncio.create_task(each.forever()) for each in (world.sweep, world.sealing, world.asking)]
         try:
             yield gateway
         finally:
@@ -147,8 +150,10 @@ class _World:
             self.waiting,
             self.notes,
             self.clock,
-            retention_ms=lambda company: int(self.registry.company(company).retention_s * 1000),
+            retention_ms=self._retention_ms,
         )
+        self.seals = RedisSeals(commands)
+        self.sealing = SealEvents(self.ledger, self.seals, self.clock, retention_ms=self._retention_ms)
         self.sending = Sending(
             merchant,
             sign_headers,
@@ -185,6 +190,9 @@ class _World:
             clock=self.clock,
             platform_overrides=settings.registration.overrides,
         )
+
+    def _retention_ms(self, company: str) -> int:
+        return int(self.registry.company(company).retention_s * 1000)
 
     async def adopt_files(self) -> None:
         await AdoptFiles(registry=self.registry, tools=self.register_tool)()
@@ -239,6 +247,7 @@ class _World:
         services = Services(
             handle_call=desk.handle_call,
             look_up=LookUp(self.ledger),
+            feed=ReadFeed(self.ledger, self.seals),
             resolve_unknown=ResolveUnknown(
                 registry=self.registry,
                 ledger=self.ledger,

@@ -8,8 +8,13 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks.ledger_size.calls import Calls, Times, fill, look_again, store
+from gateway.adapters.ledger_keys import BUCKETS, Bucket
 from gateway.adapters.redis_commands import Commands
+from gateway.adapters.redis_ledger import RedisLedger
+from gateway.adapters.redis_seals import RedisSeals
+from gateway.adapters.system import SystemClock
 from gateway.service.deciding import Decider
+from gateway.service.seal_events import SealEvents
 
 BAR_BYTES: Final = 2_000
 KINDS: Final = {
@@ -21,6 +26,8 @@ KINDS: Final = {
     b"v": "events",
     b"D": "due leases",
     b"U": "unknown outcomes",
+    b"Q": "unsealed logs",
+    b"F": "feeds",
 }
 """By the letter behind the hash tag (docs/architecture.md)."""
 _SAMPLE: Final = 400
@@ -105,6 +112,18 @@ async def size(commands: Commands, calls: int, before: int) -> Size:
     return Size(calls, {name: kind for name, kind in kinds.items() if kind.keys}, after - before)
 
 
+async def seal_all(commands: Commands) -> None:
+    """Seal every log, as the sweeper does some seconds after its last event: what is kept is measured with it."""
+    for number in range(BUCKETS):
+        waiting = await commands.do("ZRANGE", Bucket(number).unsealed, 0, -1)
+        if waiting:
+            await commands.do("ZADD", Bucket(number).unsealed, *[part for mark in waiting for part in (0, mark)])
+    sealing = SealEvents(
+        RedisLedger(commands), RedisSeals(commands), SystemClock(), retention_ms=lambda _: 30 * 86_400_000
+    )
+    await sealing.once()
+
+
 async def speed(decider: Decider, calls: Calls, records: int, known: list[Any]) -> Speed:
     """Beside what is there, a few hundred calls more, one at a time."""
     times = Times()
@@ -128,6 +147,7 @@ async def grow(
         known = await fill(decider, calls, records - there)
         there = records
         if records == size_at:
+            await seal_all(commands)
             measured.size = await size(commands, records, before)
         measured.speeds.append(await speed(decider, calls, records, known))
         there += _SAMPLE

@@ -24,11 +24,24 @@ def bucket_of(conversation: bytes) -> int:
 class Bucket:
     """The keys of one bucket, for one conversation in it or for the bucket's own indexes.
 
-    `live` and `events` are the conversation's; `due`, `unknown` and `probe` the bucket's; `records` is what a
-    record's key starts with, before 16 bytes of its effect id. At `fence` nothing is ever written.
+    `live` and `events` are the conversation's; `due`, `unknown`, `unsealed` and `probe` the bucket's; `records` is what
+    a record's key starts with, before 16 bytes of its effect id. `feed` is a company's, in the bucket of its own log.
+    At `fence` nothing is ever written.
     """
 
-    __slots__ = ("_conversation", "_tag", "due", "events", "fence", "live", "probe", "records", "unknown")
+    __slots__ = (
+        "_conversation",
+        "_tag",
+        "due",
+        "events",
+        "feed",
+        "fence",
+        "live",
+        "probe",
+        "records",
+        "unknown",
+        "unsealed",
+    )
 
     def __init__(self, number: int, conversation: bytes = b"") -> None:
         tag = b"{og.%03x}" % number
@@ -41,6 +54,8 @@ class Bucket:
         self.fence = tag + b"-"
         self.live = tag + b"l" + conversation
         self.events = tag + b"v" + conversation
+        self.feed = tag + b"F" + conversation
+        self.unsealed = tag + b"Q"
 
     @classmethod
     @lru_cache(maxsize=8_192)

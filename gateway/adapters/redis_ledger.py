@@ -17,7 +17,8 @@ from gateway.adapters.redis_commands import LedgerUnreachable, ScriptMissing, Se
 from gateway.adapters.redis_errors import served
 from gateway.adapters.redis_listings import Listings
 from gateway.adapters.redis_scripts import Script
-from gateway.core.conversation import CallSlot, Event, PrintSlot, View, Where, Writes
+from gateway.adapters.redis_seals import mark_of
+from gateway.core.conversation import CallSlot, Event, EventLog, PrintSlot, View, Where, Writes
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.granting import MAX_LIVE
 from gateway.core.ports import Line, LoggedEvent, Page, Swap
@@ -60,12 +61,13 @@ class RedisLedger:
         self._nonce = nonce
         self._wait = wait
         self._swap = Script.load("swap")
+        self._lines = Script.load("lines")
         self._listings = Listings(commands)
 
     async def read(self, where: Where) -> View:
         bucket = Bucket.of(where.conversation)
         names = [*bucket.read_by(where), *self._fence]
-        answer = await self._run(bucket, names, [b"", bucket.records, b"", 0, 0, 0])
+        answer = await self._run(bucket, names, [b"", bucket.records, b"", 0, b"", 0, 0])
         return _view(bucket, names, answer)
 
     async def swap(self, where: Where, view: View, writes: Writes) -> Swap:
@@ -79,6 +81,7 @@ class RedisLedger:
             bucket.records,
             MAX_LIVE if writes.admits is not None else _THOUGH_FULL if writes.though_full else b"",
             writes.keep_ms,
+            _log_of(view, writes),
             len(operations) // 4,
             *operations,
             len(writes.events),
@@ -93,26 +96,26 @@ class RedisLedger:
             return Swap(True, _after(view, writes, values, version, answer[1]))
         return Swap(False, _view(bucket, list(names), answer))
 
-    async def append(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> None:
-        keys, arguments = self._appending(conversation, events, keep_ms)
+    async def append(self, log: EventLog, events: Sequence[Event], keep_ms: int) -> None:
+        keys, arguments = self._appending(log, events, keep_ms)
         await served(self._swap.run(self._commands, keys, arguments))
 
     async def append_each(self, lines: Sequence[Line]) -> None:
-        asked = [self._appending(line.conversation, (line.event,), line.keep_ms) for line in lines]
+        asked = [self._appending(line.log, (line.event,), line.keep_ms) for line in lines]
         for start in range(0, len(asked), _CHUNK):
             await served(self._swap.run_each(self._commands, asked[start : start + _CHUNK]))
 
-    def _appending(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> tuple[list[Any], list[Any]]:
+    def _appending(self, log: EventLog, events: Sequence[Event], keep_ms: int) -> tuple[list[Any], list[Any]]:
         """A swap of no values: it writes its events, whatever else has changed."""
-        bucket = Bucket.of(conversation)
+        bucket = Bucket.of(log.digest)
         keys: list[Any] = [bucket.live, bucket.events, bucket.due, bucket.unknown, *bucket.keys(self._fence)]
         lines = codec.event_lines(events)
         unchanged = (b"", *_UNCHANGED) * len(self._fence)
-        return keys, [self._nonce(), bucket.records, b"", keep_ms, 0, len(lines), *lines, *unchanged]
+        return keys, [self._nonce(), bucket.records, b"", keep_ms, mark_of(log), 0, len(lines), *lines, *unchanged]
 
     async def events(self, conversation: bytes, after: int, limit: int) -> list[LoggedEvent]:
         async def lines(start: int, number: int) -> list[LoggedEvent]:
-            asked = self._commands.do("LRANGE", Bucket.of(conversation).events, start, start + number - 1)
+            asked = self._lines.run(self._commands, [Bucket.of(conversation).events], [start, number])
             return [codec.event_of(start + 1 + place, line) for place, line in enumerate(await served(asked))]
 
         return await read_events(lines, after, limit)
@@ -285,6 +288,16 @@ def _operations(view: View, writes: Writes) -> list[Any]:
             elif was in listed:
                 operations += [index, b"-", member, b""]
     return operations
+
+
+def _log_of(view: View, writes: Writes) -> bytes:
+    """Whose events these are: every event comes with an effect that is written, or was read."""
+    if not writes.events:
+        return b""
+    for effect in (*writes.effects.values(), *view.effects.values()):
+        if effect is not None:
+            return mark_of(effect)
+    return b""  # lines without one are sealed with the next that has
 
 
 def _starts_anew(effect: Effect, before: Effect | None) -> bool:

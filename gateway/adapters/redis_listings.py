@@ -42,7 +42,7 @@ class Listings:
         seen = 0
         while at < BUCKETS:
             numbers = range(at, min(at + _CHUNK, BUCKETS))
-            lapsed = await self._lapsed(numbers, limit - seen, after)
+            lapsed = await self._lapsed(numbers, limit - seen, after, [Bucket(number).due for number in numbers])
             pairs = [(number, id_) for number, id_, _ in lapsed]
             records, gone = await self._looked_up(pairs)
             found += [effect for effect in records if effect is not None]
@@ -64,6 +64,21 @@ class Listings:
         """As `gateway.core.ports.Ledger.pending` says: held effects lie where leases do, since both fall due."""
         keys = [Bucket(number).due for number in range(BUCKETS)]
         return await self._listed(keys, Status.AWAITING_APPROVAL, company, cursor, limit)
+
+    async def unsealed(self, limit: int, cursor: str | None) -> tuple[list[bytes], str | None]:
+        """About so many logs whose time to be sealed has come, as their buckets name them, and the cursor behind."""
+        bucket, _, since = (cursor or "0:").partition(":")
+        at, after = int(bucket), f"({since}" if since else "-inf"
+        found: list[bytes] = []
+        while at < BUCKETS:
+            numbers = range(at, min(at + _CHUNK, BUCKETS))
+            lapsed = await self._lapsed(numbers, limit - len(found), after, [Bucket(n).unsealed for n in numbers])
+            found += [mark for _, mark, _ in lapsed]
+            if len(found) >= limit:
+                number, _, when = lapsed[-1]
+                return found, f"{number}:{when.decode()}"
+            at, after = numbers[-1] + 1, "-inf"
+        return found, None
 
     async def record(self, bucket: int, effect: bytes) -> Effect | None:
         """One record by the first 16 bytes of its effect's id."""
@@ -92,10 +107,11 @@ class Listings:
                 at, last = numbers[-1] + 1, b""
         return Page(tuple(found), None)
 
-    async def _lapsed(self, numbers: range, limit: int, after: str) -> list[tuple[int, bytes, bytes]]:
-        """What is due in some buckets, in their order: bucket, id, and when it fell due; of the first bucket only what
-        fell due `after`."""
-        keys = [Bucket(number).due for number in numbers]
+    async def _lapsed(
+        self, numbers: range, limit: int, after: str, keys: Sequence[bytes]
+    ) -> list[tuple[int, bytes, bytes]]:
+        """What is due in some buckets' sets, in their order: bucket, member, and when it fell due; of the first bucket
+        only what fell due `after`."""
         found = await self._look(self._due, keys, limit, after, "-inf", width=3)
         # Where each bucket was asked by itself, the one that reaches the limit may hold more: what is behind it waits.
         last = found[limit - 1][0] if len(found) >= limit else len(numbers)

@@ -1,4 +1,4 @@
-"""`oncegate events`: the event log of a conversation, or of a company's own doings; `events tail` follows it."""
+"""`oncegate events`: the event log of a conversation, or of a company's own doings; it is shown, verified, exported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any
 
-from gateway.commands import remote
+from gateway.commands import events_export, events_verify, remote
 
 EXAMPLES = """\
 examples:
@@ -16,11 +16,39 @@ examples:
   oncegate events acme c-42 --after 12 --json
   oncegate events acme                        (the company's own: tools registered and removed)
   oncegate events acme c-42 --tail            (goes on until it is interrupted, and resumes by itself)
+  oncegate events verify acme c-42            (see oncegate events verify --help)
+  oncegate events export acme --since 24h     (see oncegate events export --help)
+  oncegate events show verify                 (of a company whose name is that of an action)
 """
+ACTIONS = ("show", "verify", "export")
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
+    actions = parser.add_subparsers(dest="action", metavar="show | verify | export", required=True)
+    _show_options(_action(actions, "show", "show a log; what is meant where no action is named", EXAMPLES))
+    events_verify.prepare(
+        _action(actions, "verify", "prove that no sealed event is missing or changed", events_verify.EXAMPLES)
+    )
+    events_export.prepare(_action(actions, "export", "write events as JSON Lines", events_export.EXAMPLES))
+
+
+def completed(arguments: list[str]) -> list[str]:
+    """With the action that is meant where none is named."""
+    behind = arguments.index("events") + 1
+    if arguments[behind : behind + 1] and arguments[behind] not in (*ACTIONS, "-h", "--help"):
+        return [*arguments[:behind], "show", *arguments[behind:]]
+    return arguments
+
+
+def _action(actions: Any, name: str, purpose: str, examples: str) -> argparse.ArgumentParser:
+    action: argparse.ArgumentParser = actions.add_parser(
+        name, help=purpose, description=purpose, epilog=examples, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    return action
+
+
+def _show_options(parser: argparse.ArgumentParser) -> None:
     remote.add_options(parser)
     parser.add_argument("company")
     parser.add_argument("conversation", nargs="?")

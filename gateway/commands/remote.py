@@ -117,6 +117,19 @@ def events(arguments: argparse.Namespace, company: str, conversation: str | None
         after = page[-1]["seq"]
 
 
+def feed(
+    arguments: argparse.Namespace, company: str, since: str | None = None, cursor: str | None = None
+) -> Iterator[tuple[list[Any], str]]:
+    """A company's feed, a page at a time: events, and the cursor behind them. Raises RemoteProblem."""
+    while True:
+        query = {"company": company, "since": since, "cursor": cursor, "limit": EVENTS_PAGE}
+        page = ask(arguments, "GET", path("events", "feed"), query=query)
+        cursor = str(page["cursor"])
+        yield page["events"], cursor
+        if not page["more"]:
+            return
+
+
 def stream(arguments: argparse.Namespace, company: str, conversation: str | None, after: int) -> Iterator[Any]:
     """Events numbered above `after` as they come, until the gateway ends the stream. Raises RemoteAway where it may be
     asked again, else RemoteProblem."""

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.core.identity import Place
+from gateway.core.identity import Place, conversation_digest
 from gateway.core.record import UNENDING, Effect, Status
 
 MAX_ALIASES: Final = 1_000
@@ -212,6 +212,17 @@ class Event(msgspec.Struct, frozen=True):
     type: str
     effect_id: bytes | None = None
     data: Mapping[str, object] = msgspec.field(default_factory=dict)
+
+
+class EventLog(msgspec.Struct, frozen=True):
+    """Whose events: a conversation's or, where that is "", the company's own."""
+
+    company: str
+    conversation: str = ""
+
+    @property
+    def digest(self) -> bytes:
+        return conversation_digest(self.company, self.conversation)
 
 
 class Writes(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.core.conversation import Event, View, Where, Writes
+from gateway.core.conversation import Event, EventLog, View, Where, Writes
 from gateway.core.outcome import Seen
 from gateway.core.record import Effect
 
@@ -37,7 +37,7 @@ class Page(msgspec.Struct, frozen=True):
 class Line(msgspec.Struct, frozen=True):
     """One event for one conversation's log; `keep_ms` is how long the log stays."""
 
-    conversation: bytes
+    log: EventLog
     event: Event
     keep_ms: int
 
@@ -58,7 +58,7 @@ class Ledger(Protocol):
         """
         ...
 
-    async def append(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> None:
+    async def append(self, log: EventLog, events: Sequence[Event], keep_ms: int) -> None:
         """Add events that belong to no change of a record."""
         ...
 
@@ -92,6 +92,53 @@ class Ledger(Protocol):
 
     async def ready(self) -> None:
         """Returns if a claim could be written now, and confirmed by as many servers as it has to be (4.14)."""
+        ...
+
+
+class Seal(msgspec.Struct, frozen=True):
+    """How far a log is sealed (7.6). `sealed`: the number of the last event that the seal covers; `told`: that of the
+    last one which the company's feed has; `at_ms`: when the last sealed one happened; `head`: the hash after it, 32
+    bytes."""
+
+    sealed: int
+    told: int
+    at_ms: int
+    head: bytes
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A line of a company's feed: these events of a conversation ("": the company's own) are sealed. `place` is where
+    the feed has it, `milliseconds-number`, by the ledger's clock."""
+
+    place: str
+    conversation: str
+    first: int
+    last: int
+
+
+class Seals(Protocol):
+    """Seals of event logs, and the companies' feeds. Raises LedgerUnavailable."""
+
+    async def unsealed(self, limit: int, cursor: str | None) -> tuple[list[EventLog], str | None]:
+        """About so many logs that have had events for some seconds which are not sealed, or not told; and the cursor
+        behind them."""
+        ...
+
+    async def seal(self, conversation: bytes) -> Seal | None:
+        """The seal of a log, by its conversation's digest."""
+        ...
+
+    async def put(self, log: EventLog, was: Seal | None, now: Seal | None) -> bool:
+        """Replace the seal if `was` still stands; False if another does. Where all events are sealed and told, the log
+        is not listed any more. `now` is None for a log that is gone."""
+        ...
+
+    async def tell(self, log: EventLog, first: int, last: int, keep_ms: int) -> None:
+        """Add a line to the company's feed; lines older than `keep_ms` go."""
+        ...
+
+    async def told(self, company: str, after: str, limit: int) -> list[Told]:
+        """Lines of the feed from a place on, oldest first; from behind it if it begins with "("."""
         ...
 
 

@@ -23,21 +23,19 @@ from gateway.core.errors import (
     Malformed,
     NotFound,
 )
-from gateway.core.identity import Kind, read_arguments
-from gateway.core.masking import masked
 from gateway.core.model import Principal, Role
 from gateway.core.policy import CUSTOMER, may_approve
 from gateway.core.ports import Clock, Ledger
 from gateway.core.record import Effect, OpenApproval, Status
 from gateway.core.requests import HOLD_MS, Grant, Refuse
 from gateway.core.rights import Right, allowed, may
-from gateway.core.strict_json import dumps
 from gateway.service.answers import Asked, approval_body
 from gateway.service.claims import Claims
 from gateway.service.deciding import Decider
 from gateway.service.registry import Registry
 from gateway.service.running import Running
 from gateway.service.sending import Trace
+from gateway.service.shown_arguments import shown_arguments
 from gateway.service.submit_effect import outcome_body
 from gateway.service.waiting import Waiting
 
@@ -198,19 +196,9 @@ class DecideApproval:
             "tool": effect.target,
             "tool_version": effect.tool_version,
             "tool_call_id": effect.tool_call_id,
-            "arguments": self._arguments(effect),
+            "arguments": shown_arguments(effect, self._registry.tool(effect.company, effect.target)),
             "repeat_of": [each.hex() for each in effect.repeat_of],
         }
-
-    def _arguments(self, effect: Effect) -> msgspec.Raw | None:
-        """As they were sent, digit for digit, but for what the tool marks sensitive (9.3). None once they are no longer
-        kept, and where nobody knows any more what was sensitive in them."""
-        tool = self._registry.tool(effect.company, effect.target) if effect.kind is Kind.TOOL_CALL else None
-        if effect.arguments is None or (tool is None and effect.tool_version):
-            return None
-        if tool is None:
-            return msgspec.Raw(effect.arguments.encode())
-        return msgspec.Raw(dumps(masked(tool.parameters, read_arguments(effect.arguments).value)).encode())
 
 
 def _outcome(result: Any, error: Mapping[str, Any] | None, results: bool) -> dict[str, Any]:

@@ -161,7 +161,7 @@ class HandleCall:
                 await self._refusals.denied(Subject.of(claim), decision)
                 return answers.of_denial(asked, fault, first)
             case d.Refused():
-                raise problem_of(decision)
+                raise problem_of(decision, self._registry.tool(claim.company, claim.target))
         raise AssertionError(f"a claim was answered {decision}")
 
     async def _read_only(

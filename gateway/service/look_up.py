@@ -7,6 +7,7 @@ from typing import Any, Final
 from gateway.core import identity
 from gateway.core.answer import fault_body, fault_of, iso, raw
 from gateway.core.conversation import Where
+from gateway.core.event_chain import seen_sha256
 from gateway.core.identity import Place, Scope
 from gateway.core.model import Principal
 from gateway.core.ports import Ledger, LoggedEvent
@@ -113,9 +114,12 @@ def record_body(effect: Effect, results: bool) -> dict[str, Any]:
 
 
 def event_body(logged: LoggedEvent, results: bool) -> dict[str, Any]:
-    """One event: `{"seq", "type", "at", "effect_id", …}`; what was seen of an answer is left out unless `results`."""
+    """One event: `{"seq", "type", "at", "effect_id", …}`; of what was seen of an answer only
+    its SHA-256 unless `results`."""
     event = logged.event
-    data = event.data if results else {name: said for name, said in event.data.items() if name != "seen"}
+    data = dict(event.data)
+    if "seen" in data and not results:
+        data["seen_sha256"] = seen_sha256(data.pop("seen"))
     return {
         "seq": logged.seq,
         "type": event.type,

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from gateway.core import decisions as d
-from gateway.core import identity
-from gateway.core.conversation import Event
+from gateway.core.conversation import Event, EventLog
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.granting import said_of
 from gateway.core.identity import Arguments
@@ -66,9 +65,8 @@ class RefusalLog:
         await self._append(subject, Event("effect.rate_limited", None, said))
 
     async def _append(self, subject: Subject, event: Event) -> None:
-        conversation = identity.conversation_digest(subject.company, subject.conversation)
         try:
-            await self._ledger.append(conversation, [event], subject.keep_ms)
+            await self._ledger.append(EventLog(subject.company, subject.conversation), [event], subject.keep_ms)
         except LedgerUnavailable:
             _log.warning("a refusal could not be logged", extra={"type": event.type})
 

@@ -9,6 +9,8 @@ from typing import Any, Final
 from gateway.core import decisions as d
 from gateway.core import errors
 from gateway.core.errors import GatewayError
+from gateway.core.masking import hidden_at, marks_any
+from gateway.core.model import Tool
 
 PROBLEMS: Final = {
     "unknown_tool": errors.UnknownTool,
@@ -49,14 +51,26 @@ def invalid_arguments(problems: Sequence[Mapping[str, str]]) -> Refusal:
     return Refusal("invalid_arguments", message, details={"fields": [dict(each) for each in problems]})
 
 
-def problem_of(refused: d.Refused) -> GatewayError:
-    """What the core names are fields that differ from another call's (2.2)."""
+def problem_of(refused: d.Refused, tool: Tool | None = None) -> GatewayError:
+    """What the core names are fields that differ from another call's (2.2); `tool` is the one that was asked for. Where
+    the whole of its arguments is sensitive, the names of their fields are as well (9.3)."""
     if isinstance(refused, Refusal):
         details = refused.details
     else:
-        named = [{"field": field, "problem": "differs"} for field in refused.fields]
+        fields = refused.fields
+        if tool is not None and marks_any(tool.parameters):
+            fields = tuple(dict.fromkeys(_named(tool, field) for field in fields))
+        named = [{"field": field, "problem": "differs"} for field in fields]
         details = {"fields": named} if named else {}
     return PROBLEMS[refused.code](refused.message, details=details)
+
+
+def _named(tool: Tool, field: str) -> str:
+    below = field.removeprefix("/arguments/")
+    if below == field:
+        return field
+    name = below.replace("~1", "/").replace("~0", "~")
+    return "/arguments" if hidden_at(tool.parameters, [name]) == 0 else field
 
 
 def _cut(text: str) -> str:

@@ -10,10 +10,9 @@ from typing import Any, Final, Protocol
 from gateway.core import registration
 from gateway.core import registry_documents as documents
 from gateway.core.addresses import REFUSALS, AddressRefused
-from gateway.core.conversation import Event
+from gateway.core.conversation import Event, EventLog
 from gateway.core.errors import Malformed, NotFound, RegistrationRefused
 from gateway.core.findings import REFUSING, Finding, findings
-from gateway.core.identity import conversation_digest
 from gateway.core.model import Company, Principal, Tool
 from gateway.core.ports import Clock, Documents, Ledger
 from gateway.core.registration import Declared, Source, StoredTool
@@ -184,8 +183,9 @@ class RegisterTool:
         if document.tool is not None:
             verdict = document.tool.verdict
             data |= {"side_effecting": verdict.side_effecting, "source": verdict.source, "reason": verdict.reason}
-        log = conversation_digest(document.company, "")
-        await self._ledger.append(log, [Event(type_, None, data)], int(company.retention_s * 1000))
+        await self._ledger.append(
+            EventLog(document.company), [Event(type_, None, data)], int(company.retention_s * 1000)
+        )
         await self._change(document.company, document.name, partial(_announced, document.version))
 
     async def _endpoint_problems(self, declared: Declared) -> list[Problem]:

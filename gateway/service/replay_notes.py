@@ -6,9 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from gateway.core.conversation import Event
+from gateway.core.conversation import Event, EventLog
 from gateway.core.errors import LedgerUnavailable
-from gateway.core.identity import conversation_digest
 from gateway.core.ports import Clock, Ledger, Line
 from gateway.core.record import Effect
 
@@ -92,4 +91,4 @@ class ReplayNotes:
 def _line(note: _Note, count: int) -> Line:
     effect = note.effect
     event = Event("effect.replayed", effect.effect_id, {"matched": note.matched, "count": count})
-    return Line(conversation_digest(effect.company, effect.conversation), event, note.keep_ms)
+    return Line(EventLog(effect.company, effect.conversation), event, note.keep_ms)

@@ -1,9 +1,11 @@
-"""What is stored: `GET /v1/calls` and `GET /v1/events`."""
+"""What is stored: `GET /v1/calls`, and `GET /v1/events` with its feed and seals."""
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from gateway.core.errors import Malformed
-from gateway.web.models import CallsQuery, EventsQuery
+from gateway.web.models import CallsQuery, EventsQuery, FeedQuery, SealQuery
 from gateway.web.operations import Asked
 from gateway.web.replies import Reply, json_reply
 from gateway.web.services import Services
@@ -15,6 +17,7 @@ _LISTED = ("status", "cursor", "limit")
 class Lookups:
     def __init__(self, services: Services) -> None:
         self._look_up = services.look_up
+        self._feed = services.feed
 
     async def calls(self, asked: Asked) -> Reply:
         """One call's records by its id, or a page of a company's unknown outcomes."""
@@ -37,6 +40,30 @@ class Lookups:
         query: EventsQuery = asked.query
         events = await self._look_up.events(asked.caller, query.company, query.conversation, query.after, query.limit)
         return json_reply({"events": events})
+
+    async def feed(self, asked: Asked) -> Reply:
+        """A page of a company's feed."""
+        query: FeedQuery = asked.query
+        page = await self._feed.page(asked.caller, query.company, _since(query.since), query.cursor, query.limit)
+        return json_reply(page._asdict())
+
+    async def seal(self, asked: Asked) -> Reply:
+        """How far a log is sealed."""
+        query: SealQuery = asked.query
+        return json_reply(await self._feed.seal(asked.caller, query.company, query.conversation))
+
+
+def _since(said: str | None) -> int:
+    """Milliseconds."""
+    if said is None:
+        return 0
+    try:
+        time = datetime.fromisoformat(said)
+        if time.tzinfo is None or time.timestamp() < 0:
+            raise ValueError
+        return int(time.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise _wrong(("since",), "must be a time with its zone, such as 2026-05-04T12:00:00Z") from None
 
 
 def _refuse_stated(query: CallsQuery, names: tuple[str, ...], problem: str) -> None:

@@ -67,6 +67,18 @@ class EventsQuery(Sent):
     limit: Annotated[Whole, Field(ge=1, le=MAX_ROWS)] = 100
 
 
+class FeedQuery(Sent):
+    company: Id
+    since: Annotated[str, Field(max_length=40)] | None = None
+    cursor: Annotated[str, Field(pattern=r"^[0-9]{1,15}-[0-9]{1,15}(:[0-9]{1,10})?$")] | None = None
+    limit: Annotated[Whole, Field(ge=1, le=MAX_ROWS)] = 100
+
+
+class SealQuery(Sent):
+    company: Id
+    conversation: Id | None = None
+
+
 class ApprovalsQuery(Sent):
     company: Id
     status: Literal["pending"] = "pending"
@@ -233,6 +245,26 @@ class EventShown(Shown):
 
 class EventList(Shown):
     events: list[EventShown]
+
+
+class FedEvent(EventShown):
+    conversation: str | None
+
+
+class FeedShown(Shown):
+    """`cursor` goes on behind these events; `more`: at once, since others are there already."""
+
+    events: list[FedEvent]
+    cursor: str
+    more: bool
+
+
+class SealShown(Shown):
+    """`head`: the hash after event number `sealed`, 64 hex digits; `at`: when that event happened."""
+
+    sealed: int
+    head: str | None
+    at: str | None
 
 
 class Health(Shown):

@@ -14,6 +14,7 @@ from gateway.core.ports import Clock, Randomness
 from gateway.service.call_request import CallRequest
 from gateway.service.decide_approval import Verdict
 from gateway.service.declarations import Resolution
+from gateway.service.read_feed import FeedPage
 from gateway.service.report_effect import Report
 from gateway.service.sending import Trace
 from gateway.service.submit_effect import Submission
@@ -45,6 +46,13 @@ class LooksUp(Protocol):
     async def events(
         self, principal: Principal, company: str, conversation: str | None, after: int, limit: int
     ) -> list[dict[str, Any]]: ...
+
+
+class ReadsFeed(Protocol):
+    async def page(
+        self, principal: Principal, company: str, since_ms: int, cursor: str | None, limit: int
+    ) -> FeedPage: ...
+    async def seal(self, principal: Principal, company: str, conversation: str | None) -> dict[str, Any]: ...
 
 
 class ResolvesUnknown(Protocol):
@@ -125,6 +133,7 @@ class Services:
 
     handle_call: HandlesCalls
     look_up: LooksUp
+    feed: ReadsFeed
     resolve_unknown: ResolvesUnknown
     submit_effect: SubmitsEffects
     report_effect: ReportsEffects

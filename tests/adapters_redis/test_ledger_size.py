@@ -27,5 +27,5 @@ async def test_p4_13_a_call_of_a_kilobyte_takes_at_most_two_thousand_bytes(tmp_p
             await commands.close()
             await close_client(client)
     assert measured.size is not None
-    assert set(measured.size.kinds) == {"records", "ids", "identical calls", "live calls", "events"}
+    assert set(measured.size.kinds) == {"records", "ids", "identical calls", "live calls", "events", "feeds"}
     assert measured.size.a_call <= BAR_BYTES

@@ -17,7 +17,7 @@ from gateway.adapters.redis_documents import RedisDocuments
 from gateway.adapters.redis_ledger import RedisLedger
 from gateway.adapters.redis_slots import key_slot
 from gateway.core import identity
-from gateway.core.conversation import Event
+from gateway.core.conversation import Event, EventLog
 from gateway.core.decisions import Granted
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.requests import Lose, where_of
@@ -153,7 +153,9 @@ async def test_p4_15_a_record_that_is_on_its_way_is_never_read_as_absent(
             desk.ledger.read(where_of(running.effect)),
             desk.once(conversation, "a"),
             desk.once(conversation, "new"),
-            desk.ledger.append(following.conversation, [Event("effect.replayed", None, {})], 1000),
+            desk.ledger.append(
+                EventLog(running.effect.company, conversation), [Event("effect.replayed", None, {})], 1000
+            ),
             return_exceptions=True,
         )
     assert [type(each) for each in refused] == [LedgerUnavailable] * 5, refused

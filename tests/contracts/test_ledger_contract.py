@@ -21,7 +21,7 @@ from gateway.adapters.redis_scripts import Script
 from gateway.adapters.redis_urls import LedgerUrl
 from gateway.core import decisions as d
 from gateway.core import granting, identity
-from gateway.core.conversation import CallSlot, Event, PrintSlot, View, Where, Writes, assumed_empty
+from gateway.core.conversation import CallSlot, Event, EventLog, PrintSlot, View, Where, Writes, assumed_empty
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.record import FORMAT, Mode, Outcome, Status
 from gateway.core.requests import OnRepeat
@@ -372,7 +372,7 @@ async def test_p7_6_events_are_numbered_from_one_in_the_order_they_happened(benc
     conversation = identity.conversation_digest("acme", "c-1")
     effect = await bench.run("call_1")
     await bench.ledger.append(
-        conversation, [Event("tool.registered", None, {"tool": "a"}), Event("effect.renewed")], DAY_MS
+        EventLog("acme", "c-1"), [Event("tool.registered", None, {"tool": "a"}), Event("effect.renewed")], DAY_MS
     )
     await bench.release((await bench.claim("call_2", {"sku": "B"})).effect)
     logged = await bench.ledger.events(conversation, 0, 100)
@@ -397,7 +397,9 @@ async def test_p7_6_events_are_read_a_page_at_a_time(bench):
     """7.6"""
     conversation = identity.conversation_digest("acme", "c-1")
     await bench.ledger.append(
-        conversation, [Event("effect.renewed", None, {"lease_s": float(number)}) for number in range(7)], DAY_MS
+        EventLog("acme", "c-1"),
+        [Event("effect.renewed", None, {"lease_s": float(number)}) for number in range(7)],
+        DAY_MS,
     )
     pages, after = [], 0
     while page := await bench.ledger.events(conversation, after, 3):
@@ -412,7 +414,7 @@ async def test_p7_6_events_are_read_a_page_at_a_time(bench):
 async def test_p7_6_a_page_at_or_beyond_the_end_is_empty(bench, after, limit, seqs):
     """7.6"""
     conversation = identity.conversation_digest("acme", "c-1")
-    await bench.ledger.append(conversation, [Event("effect.renewed")] * 3, DAY_MS)
+    await bench.ledger.append(EventLog("acme", "c-1"), [Event("effect.renewed")] * 3, DAY_MS)
     assert [line.seq for line in await bench.ledger.events(conversation, after, limit)] == seqs
 
 
@@ -420,7 +422,7 @@ async def test_p7_6_a_type_outside_the_taxonomy_writes_nothing_at_all(bench):
     """7.6: neither the event nor what it would have come with."""
     asked = bench.ask()
     for attempted in (
-        bench.ledger.append(asked.where().conversation, [Event("effect.paid")], DAY_MS),
+        bench.ledger.append(EventLog("acme", "c-1"), [Event("effect.paid")], DAY_MS),
         bench.ledger.swap(asked.where(), assumed_empty(asked.where()), Writes(events=(Event("effect.paid"),))),
     ):
         with pytest.raises(KeyError):
@@ -430,15 +432,14 @@ async def test_p7_6_a_type_outside_the_taxonomy_writes_nothing_at_all(bench):
 
 async def test_p7_6_the_log_lives_as_long_as_the_longest_lived_effect(bench):
     """7.6, 4.13"""
-    conversation = identity.conversation_digest("acme", "c-1")
-    await bench.ledger.append(conversation, [Event("effect.renewed")], DAY_MS)
+    await bench.ledger.append(EventLog("acme", "c-1"), [Event("effect.renewed")], DAY_MS)
     assert lasting({"v": (await bench.ttls())["v"]}, DAY_MS)
     effect = (await bench.claim("call_1")).effect
-    await bench.ledger.append(conversation, [Event("effect.renewed")], DAY_MS)
+    await bench.ledger.append(EventLog("acme", "c-1"), [Event("effect.renewed")], DAY_MS)
     assert (await bench.ttls())["v"] == [-1]
     await bench.settle(effect)
     assert lasting({"v": (await bench.ttls())["v"]}, MONTH_MS)
-    await bench.ledger.append(conversation, [Event("effect.renewed")], DAY_MS)
+    await bench.ledger.append(EventLog("acme", "c-1"), [Event("effect.renewed")], DAY_MS)
     assert lasting({"v": (await bench.ttls())["v"]}, MONTH_MS)
 
 
@@ -715,7 +716,7 @@ async def test_k4_11_an_error_never_reads_as_no_record(redis_bench, refusing, er
     for attempted in (
         ledger.read(asked.where()),
         ledger.swap(asked.where(), assumed_empty(asked.where()), Writes(events=(Event("effect.renewed"),))),
-        ledger.append(conversation, [Event("effect.renewed")], DAY_MS),
+        ledger.append(EventLog("acme", "c-1"), [Event("effect.renewed")], DAY_MS),
         ledger.events(conversation, 0, 9),
         ledger.due(9),
         ledger.unknown("acme", None, 9),
@@ -821,7 +822,7 @@ async def test_k4_18_what_a_caller_says_does_not_steer_a_key(bench, named):
     lost = await bench.lost(named, {named: named}, **place)
     running = await bench.claim(named + "2", {"other": named}, **place)
     keys = await bench.keys()
-    assert {chr(key[8]) for key in keys} == set("eiptlvDU")
+    assert {chr(key[8]) for key in keys} == set("eiptlvDUQ")
     assert len({key_slot(key) for key in keys}) == 1
     assert all(key.startswith(b"{og.") and key[7:8] == b"}" for key in keys)
     replay = await bench.claim(named, {named: named}, **place)

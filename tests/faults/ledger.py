@@ -80,6 +80,8 @@ class SimLedger:
             stored = None if value is None else Stored(version, *value)
             _put(undo, self.values, _key(where, name), stored)
         self._index(undo, where.conversation, view, writes, now)
+        named = any(e is not None for e in (*writes.effects.values(), *view.effects.values()))
+        assert named or not writes.events, "7.6: events of a log that nothing names: it could not be sealed"
         self._log(undo, where.conversation, writes.events, now)
         self.journal.append((writes, undo))
         return Swap(True, self._after(view, writes, changed, version, now))
@@ -92,7 +94,7 @@ class SimLedger:
 
     def append_each(self, lines: Sequence[Line]) -> None:
         for line in lines:
-            self.append(line.conversation, (line.event,))
+            self.append(line.log.digest, (line.event,))
 
     def events(self, conversation: bytes, after: int, limit: int) -> list[LoggedEvent]:
         return self.logs.get(conversation, [])[after : after + limit]

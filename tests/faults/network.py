@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.adapters.claim_wait import ClaimWait
-from gateway.core.conversation import Event, View, Where, Writes
+from gateway.core.conversation import Event, EventLog, View, Where, Writes
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.outcome import Reason, Seen, SeenKind
 from gateway.core.ports import Line, LoggedEvent, MerchantRequest, Page, Swap
@@ -73,8 +73,8 @@ class LedgerWire:
         done: Swap = await self._ask(kind, write, fault, writes)
         return done
 
-    async def append(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> None:
-        await self._ask(On.READ, lambda: self._world.ledger.append(conversation, events))
+    async def append(self, log: EventLog, events: Sequence[Event], keep_ms: int) -> None:
+        await self._ask(On.READ, lambda: self._world.ledger.append(log.digest, events))
 
     async def append_each(self, lines: Sequence[Line]) -> None:
         if lines:

@@ -7,6 +7,7 @@ import itertools
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -194,12 +195,17 @@ class World:
         while self.background:
             await asyncio.gather(*self.background)
 
-    def another_gateway(self, clock: VirtualClock | None = None) -> World:
-        return build(self.commands, self.ledger, self.shelf, self.merchant, clock or self.clock)
+    def another_gateway(self, clock: VirtualClock | None = None, schemas: Any = None) -> World:
+        return build(self.commands, self.ledger, self.shelf, self.merchant, clock or self.clock, schemas)
 
 
 def build(
-    commands: Commands, ledger: RedisLedger, shelf: Shelf, merchant: CountingMerchant, clock: VirtualClock
+    commands: Commands,
+    ledger: RedisLedger,
+    shelf: Shelf,
+    merchant: CountingMerchant,
+    clock: VirtualClock,
+    schemas: Any = None,
 ) -> World:
     background: set[asyncio.Task[None]] = set()
 
@@ -258,7 +264,7 @@ def build(
         asking=asking,
         notes=notes,
         settled=settled,
-        schemas=NoSchemas(),
+        schemas=schemas or NoSchemas(),
         clock=clock,
         randomness=tokens,
         limits=CallLimits(),
@@ -285,8 +291,8 @@ def build(
     )
 
 
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
+@asynccontextmanager
+async def _open_world() -> AsyncIterator[World]:
     client = open_client(parse_ledger_url("memory"))
     commands = Commands(client)
     shelf = Shelf()
@@ -298,6 +304,18 @@ async def world() -> AsyncIterator[World]:
     await world.settle_background()
     await commands.close()
     await client.aclose()
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with _open_world() as opened:
+        yield opened
+
+
+@pytest.fixture
+def open_world() -> Callable[[], AbstractAsyncContextManager[World]]:
+    """For tests that need one world an example."""
+    return _open_world
 
 
 class LedgerTime:

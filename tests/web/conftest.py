@@ -15,11 +15,12 @@ from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_counters import RedisCounters
 from gateway.adapters.redis_ledger import RedisLedger
+from gateway.adapters.redis_seals import RedisSeals
 from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.core import errors, identity
 from gateway.core.addresses import AddressRefused
 from gateway.core.answer import Answer, iso, message_of, raw
-from gateway.core.conversation import Event
+from gateway.core.conversation import Event, EventLog
 from gateway.core.model import Principal, Role
 from gateway.core.rights import Right, may
 from gateway.core.strict_json import JsonRefused
@@ -29,6 +30,7 @@ from gateway.service.deciding import Decider
 from gateway.service.declarations import Resolution
 from gateway.service.desk import Desk, open_desk
 from gateway.service.manage_company import ManageCompany
+from gateway.service.read_feed import ReadFeed
 from gateway.service.register_tool import RegisterTool
 from gateway.service.registry import Registry
 from gateway.service.replay_notes import ReplayNotes
@@ -107,9 +109,9 @@ class MemoryLog:
         self.hang: asyncio.Event | None = None
         self.asked = 0
 
-    async def append(self, conversation: bytes, events: Sequence[Event], keep_ms: int) -> None:
+    async def append(self, log: EventLog, events: Sequence[Event], keep_ms: int) -> None:
         for event in events:
-            self.add(conversation, event.type, event.effect_id, dict(event.data))
+            self.add(log.digest, event.type, event.effect_id, dict(event.data))
 
     def add(self, conversation: bytes, type_: str, effect_id: bytes | None, data: dict[str, Any]) -> None:
         log = self.logged.setdefault(conversation, [])
@@ -355,6 +357,12 @@ def _bytes(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode("latin-1")
 
 
+def _feed() -> ReadFeed:
+    """The real use case over a ledger in memory that nothing was written into."""
+    commands = Commands(open_client(parse_ledger_url("memory")))
+    return ReadFeed(RedisLedger(commands), RedisSeals(commands))
+
+
 def _desk(registry: Registry, clock: SetClock, tokens: Any) -> Desk:
     """The real use cases behind effects and approvals, over a ledger in memory; nothing is sent from here."""
     commands = Commands(open_client(parse_ledger_url("memory")))
@@ -418,6 +426,7 @@ class Gateway:
         self.services = Services(
             handle_call=self.calls,
             look_up=self.calls,
+            feed=_feed(),
             resolve_unknown=self.calls.resolve,
             submit_effect=desk.submit_effect,
             report_effect=desk.report_effect,

@@ -70,6 +70,8 @@ PROTECTED = [
     ("POST", "/v1/calls/batch"),
     ("GET", "/v1/calls?company=acme&status=indeterminate"),
     ("GET", "/v1/events?company=acme"),
+    ("GET", "/v1/events/feed?company=acme"),
+    ("GET", "/v1/events/seal?company=acme"),
     ("GET", "/v1/events/stream?company=acme"),
     ("POST", "/v1/effects/" + "ab" * 32 + "/resolve"),
     ("POST", "/v1/effects"),

@@ -11,7 +11,8 @@
 --       3 how many live effects there may be before this one; "" where none is admitted; "end" where none is, and what
 --         is written ends a claim: then it is written also where memory is full
 --       4 ms until the events may go
---       5 number of index operations, each 4 long: key number, "+" | "-", member, ms from now | "inf"
+--       5 whose log it is, as the bucket's set of logs that are to be sealed names it; "" without events
+--       6 number of index operations, each 4 long: key number, "+" | "-", member, ms from now | "inf"
 --       then number of events, and the events
 --       then for each value: expected version, "=" | "w" | "d", ms to live | "ever" | "keep", payload
 -- ARGV may also be one MessagePack array of all these: forty arguments cost a client more than one.
@@ -24,8 +25,8 @@ if #ARGV == 1 then
   argument = cmsgpack.unpack(ARGV[1])
 end
 local version, prefix, limit, keep = argument[1], argument[2], argument[3], argument[4]
-local operations = tonumber(argument[5])
-local at = 6 + operations * 4
+local operations = tonumber(argument[6])
+local at = 7 + operations * 4
 local events = tonumber(argument[at])
 local values = at + events + 1
 
@@ -101,7 +102,7 @@ if admits then
   redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 end
 for i = 0, operations - 1 do
-  local from = 6 + i * 4
+  local from = 7 + i * 4
   local key = KEYS[tonumber(argument[from])]
   if argument[from + 1] == '-' then
     redis.call('ZREM', key, argument[from + 2])
@@ -120,6 +121,10 @@ if events > 0 then
   end
   for i = 1, events do
     redis.call('RPUSH', KEYS[2], when .. argument[at + i])
+  end
+  if argument[5] ~= '' then
+    -- To be sealed five seconds after its first line that is not: the lines of a turn are sealed together.
+    redis.call('ZADD', string.sub(prefix, 1, -2) .. 'Q', 'NX', now + 5000, argument[5])
   end
 end
 -- What belongs to the whole conversation lives as long as the longest-lived effect in it, the events at least as long

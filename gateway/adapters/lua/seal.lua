@@ -1,0 +1,27 @@
+-- Compare and set a log's seal, and strike the log off the set of those that are to be sealed once nothing is left.
+--
+-- The seal is the first item of the list of events, so it ends with them and costs no key. It begins with 255; a line
+-- begins with a time, of which that byte is far ahead.
+--
+-- KEYS  1 events (list)   2 logs to be sealed (sorted set)
+-- ARGV  1 the seal that has to stand, or "" for none   2 the new one   3 the log, as the set names it
+--       4 the number of the last event that is sealed and told
+-- Returns 1 when it was set, or there are no events any more; else 0
+local first = redis.call('LINDEX', KEYS[1], 0)
+if not first then
+  redis.call('ZREM', KEYS[2], ARGV[3])
+  return 1
+end
+local sealed = string.byte(first, 1) == 255
+if (sealed and first or '') ~= ARGV[1] then
+  return 0
+end
+if sealed then
+  redis.call('LSET', KEYS[1], 0, ARGV[2])
+else
+  redis.call('LPUSH', KEYS[1], ARGV[2])
+end
+if redis.call('LLEN', KEYS[1]) - 1 == tonumber(ARGV[4]) then
+  redis.call('ZREM', KEYS[2], ARGV[3])
+end
+return 1
