@@ -27,7 +27,7 @@ SAID: Final = (
     *("http_status", "seen", "code", "result_dropped", "late", "stands", "came", "outcome", "by", "note", "evidence"),
     *("because", "first", "matched", "count"),
     *("rule", "bundle_version", "approval", "approvers", "principal", "rationale", "expires_at", "message"),
-    *("said_by_merchant", "idempotency", "retry_after_s"),
+    *("said_by_merchant", "idempotency", "retry_after_s", "via", "customer_message", "instead_of"),
 )
 """Names in what events say; others go in as they are."""
 _STATUS: Final = {status: number for number, status in enumerate(STATUSES)}

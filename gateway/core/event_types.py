@@ -20,7 +20,7 @@ class EventType(NamedTuple):
 
 _RULED: Final = ("rule", "bundle_version")
 _ASKED: Final = ("target", "tool_call_id", "turn")
-_DECIDED: Final = ("approval", "by", "principal", "rationale")
+_DECIDED: Final = ("approval", "by", "via", "principal", "rationale", "customer_message")
 
 EVENT_TYPES: Final[Mapping[str, EventType]] = {
     "effect.proposed": EventType(
@@ -61,7 +61,7 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
     ),
     "approval.requested": EventType(
         "Somebody has to decide.",
-        ("approval", "approvers", "because", "first", "reason", "message", "expires_at", *_RULED),
+        ("approval", "instead_of", "approvers", "because", "first", "reason", "message", "expires_at", *_RULED),
     ),
     "approval.granted": EventType("Somebody agreed.", _DECIDED),
     "approval.denied": EventType("Somebody refused.", _DECIDED),

@@ -192,7 +192,8 @@ def said_of(ruled: Ruled | None) -> dict[str, object]:
     """Which rule of which bundle decided, as events say it (7.3)."""
     if ruled is None:
         return {}
-    return {"bundle": ruled.bundle} if ruled.rule is None else {"rule": ruled.rule, "bundle": ruled.bundle}
+    said: dict[str, object] = {} if ruled.rule is None else {"rule": ruled.rule}
+    return {**said, "bundle_version": ruled.bundle}
 
 
 def new(view: View, request: Claim, own: Occurrence, status: Status, repeat_of: tuple[bytes, ...]) -> Effect:

@@ -64,7 +64,12 @@ class Claiming:
                 try:
                     decision, view = await self._decider.claim(claim, likely_new=likely_new)
                 except LedgerUnavailable as lost:
-                    if lost.may_have_run:
+                    if lost.may_have_run and claim.submitted:
+                        # Its token is its caller's, who may have been told meanwhile, by another gateway, that it
+                        # holds the effect, and be running it: taken back now, it would be anybody's. Asked again, it
+                        # is told so (4.3); never asked again, its lease lapses.
+                        passed = None
+                    elif lost.may_have_run:
                         self._withdraw(claim)
                     raise
                 match decision:

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from gateway.core import decisions as d
+from gateway.core.granting import said_of
 from gateway.core.identity import Arguments, Kind
 from gateway.core.model import Company, Role, Tool
 from gateway.core.policy import Action, PolicyCall, Ruling, decide_both
@@ -78,9 +79,7 @@ class Judging:
 def _judged(ruling: Ruling, company: Company) -> Judged:
     ruled = Ruled(ruling.bundle, ruling.rule_id)
     if ruling.action is Action.DENY:
-        said: dict[str, object] = {"bundle": ruling.bundle}
-        if ruling.rule_id is not None:
-            said["rule"] = ruling.rule_id
+        said = said_of(ruled)
         if ruling.reason is not None:
             said["reason"] = ruling.reason
         why = ruling.reason or "the rules of this shop do not allow it"
