@@ -55,6 +55,8 @@ class Approvals:
                 allowed.add(event.effect_id)
             elif event.type.startswith("approval."):
                 self._told_of(event, stood, becomes)
+                if event.type == "approval.used" and stood is not None and stood.granted:
+                    self._watch.world.count("granted submission claimed")
                 if event.type == "approval.used":
                     used[event.effect_id] = str(event.data["approval"])
             elif event.type == "effect.executing" and becomes is not None:
@@ -123,14 +125,16 @@ class Approvals:
         if not allowed:
             self._watch.broke("7.3", f"{key[:8]} runs without an effect.allowed in the log")
         for other in self._identical(becomes):
-            unknown = other.status is Status.INDETERMINATE or (
-                other.status is Status.EXECUTING and other.was_unknown
-            )
+            unknown = other.status is Status.INDETERMINATE or (other.status is Status.EXECUTING and other.was_unknown)
             if unknown:
                 self._watch.broke("4.7", f"{key[:8]} runs while the identical {other.hex[:8]} is unknown")
         if used is not None or key in self._watch.forgotten:
             return
-        says = {phases.says(becomes.target, name) for phases in (self._watch.world.shelf.phases,) for _, name in phases.phases}
+        says = {
+            phases.says(becomes.target, name)
+            for phases in (self._watch.world.shelf.phases,)
+            for _, name in phases.phases
+        }
         if Action.ALLOW not in says:
             self._watch.broke("7.3", f"{key[:8]} runs without an approval, and policy never let it")
         if stood is not None and stood.status is Status.AWAITING_APPROVAL and stood.approval is not None:

@@ -60,7 +60,9 @@ async def _pending(world: World, one: Approver) -> list[dict[str, Any]]:
             if cursor is None:
                 return found
 
-    answer = await request(world, one.gateway, _NOTHING, f"{one.who} looks at what is pending", one.patience, look, _any)
+    answer = await request(
+        world, one.gateway, _NOTHING, f"{one.who} looks at what is pending", one.patience, look, _any
+    )
     return answer if isinstance(answer, list) else []
 
 

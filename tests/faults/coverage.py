@@ -14,10 +14,19 @@ from gateway.core.requests import Claim, Grant, Lose, Refuse, Release, Resolve, 
 from gateway.service import deciding
 from tests.faults.plan import How
 from tests.faults.replies import FAULTS as REPLIED
+from tests.faults.runtimes import DEATHS
 from tests.faults.themes import FAULTS
 
 Cell = tuple[str, str, str]
-KINDS: Final = frozenset({*FAULTS, *REPLIED, "caller hangs up", *(str(how) for how in How if how is not How.NEW)})
+_OF_EFFORTS: Final = (
+    *(f"runtime killed {when}" for when in DEATHS),
+    *(f"runtime says {what}" for what in ("complete", "fail", "release", "renew")),
+    *("runtime sleeps past its lease", "granted submission claimed", "approval granted", "approval denied"),
+    *("approval: approval_decided", "approval: approval_outdated", "approval: grant_refused", "approval: forbidden"),
+)
+KINDS: Final = frozenset(
+    {*FAULTS, *REPLIED, *_OF_EFFORTS, "caller hangs up", *(str(how) for how in How if how is not How.NEW)}
+)
 """Every kind of fault and every way to ask again that a run has to have met."""
 
 UNREACHABLE: Final[dict[Cell, str]] = {}

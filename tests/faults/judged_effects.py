@@ -45,7 +45,9 @@ def submission(watch: Watch, served: Served, job: Job, answer: Any) -> None:
 
 
 def _changed(watch: Watch, job: Job) -> bool:
-    same_id = (other for other in watch.world.plan.jobs if (other.conversation, other.call) == (job.conversation, job.call))
+    same_id = (
+        other for other in watch.world.plan.jobs if (other.conversation, other.call) == (job.conversation, job.call)
+    )
     return any(other.how is How.CHANGED for other in same_id)
 
 

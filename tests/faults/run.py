@@ -23,7 +23,7 @@ from tests.faults.merchant import Books
 from tests.faults.plan import Fault, On, Plan
 from tests.faults.resolvers import resolver
 from tests.faults.runtimes import runtime
-from tests.faults.shop import HONOURS_KEYS, LEASE_MS, RETENTION_S, Shelf
+from tests.faults.shop import HONOURS_KEYS, RETENTION_S, Shelf
 
 SWEEP_S = 2.0
 _FALLS_DUE = ("effect.executing", "effect.renewed", "effect.awaiting_approval", "approval.granted")

@@ -150,7 +150,9 @@ async def _works(world: World, job: Job, key: str, saved: Saved, dies: str) -> b
 
 
 async def _reported(world: World, job: Job, key: str, saved: Saved) -> None:
-    what = {Meaning.DONE: "complete", Meaning.REFUSED: "fail", Meaning.NOT_DONE: "release"}[saved.meaning or Meaning.DONE]
+    what = {Meaning.DONE: "complete", Meaning.REFUSED: "fail", Meaning.NOT_DONE: "release"}[
+        saved.meaning or Meaning.DONE
+    ]
     result = body_of(REPLIES["order"], saved.order) if what == "complete" else None
     fault = Fault("refused", "The shop refused it.") if what == "fail" else None
     await _report(world, job, key, what, result, fault)
@@ -173,7 +175,16 @@ async def _report(
 async def _asked(world: World, job: Job, words: str, act: Any, judge: Any) -> Any:
     """Sent again where no answer comes, or where it may be."""
     ask = Ask(
-        job.at, job.gateway, job.conversation, job.call, job.target, job.sku, job.turn, job.step, job.attempt, job.intent
+        job.at,
+        job.gateway,
+        job.conversation,
+        job.call,
+        job.target,
+        job.sku,
+        job.turn,
+        job.step,
+        job.attempt,
+        job.intent,
     )
     answer: Any = None
     for number in range(job.tries):
