@@ -280,26 +280,26 @@ def _operations(view: View, writes: Writes) -> list[Any]:
             operations += [_LIVE, b"+", member, writes.keep_ms]
         for index, listed in _INDEXES:
             if now in listed and after is not None:
-                if was is not now or _starts_anew(after):
-                    operations += [index, b"+", member, _falls_due(after)]
+                if was is not now or _starts_anew(after, before):
+                    operations += [index, b"+", member, _falls_due(after, view.now_ms or 0)]
             elif was in listed:
                 operations += [index, b"-", member, b""]
     return operations
 
 
-def _starts_anew(effect: Effect) -> bool:
-    """Whether its time counts from this write."""
+def _starts_anew(effect: Effect, before: Effect | None) -> bool:
+    """Whether its time counts from this write, or ends at another moment after it."""
     if effect.status is Status.AWAITING_APPROVAL:
         return effect.approval is not None and effect.approval.at is None
-    return effect.claimed_at is None
+    return effect.claimed_at is None or before is None or effect.lease_ms != before.lease_ms
 
 
-def _falls_due(effect: Effect) -> int:
+def _falls_due(effect: Effect, now_ms: int) -> int:
     """In how many ms the sweeper has to look at it; at once for what is unknown, which falls due never."""
     if effect.status is Status.AWAITING_APPROVAL:
         stands = effect.approval.timeout_ms if effect.approval is not None else None
         return HOLD_MS if stands is None else stands
-    return effect.lease_ms if effect.status is Status.EXECUTING else 0
+    return max(0, effect.lease_left(now_ms)) if effect.status is Status.EXECUTING else 0
 
 
 def _after(

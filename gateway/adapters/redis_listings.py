@@ -30,6 +30,7 @@ class Listings:
         self._commands = commands
         self._due = Script.load("due")
         self._unknown = Script.load("unknown")
+        self._forget = Script.load("forget")
 
     async def due(self, limit: int, cursor: str | None) -> Page:
         """As `gateway.core.ports.Ledger.due` says."""
@@ -42,7 +43,11 @@ class Listings:
         while at < BUCKETS:
             numbers = range(at, min(at + _CHUNK, BUCKETS))
             lapsed = await self._lapsed(numbers, limit - seen, after)
-            found += [e for e in await self._records([(number, id_) for number, id_, _ in lapsed]) if e is not None]
+            pairs = [(number, id_) for number, id_, _ in lapsed]
+            records, gone = await self._looked_up(pairs)
+            found += [effect for effect in records if effect is not None]
+            for number, id_ in gone:
+                await self._drop(number, id_)
             seen += len(lapsed)
             if seen >= limit:
                 number, _, when = lapsed[-1]
@@ -116,7 +121,18 @@ class Listings:
             for i in range(0, len(answer), width)
         ]
 
+    async def _drop(self, number: int, id_: bytes) -> None:
+        """Nobody swept it while its record stood, and it would be looked for in every pass from now on."""
+        bucket = Bucket(number)
+        await served(self._forget.run(self._commands, [bucket.due, bucket.records + id_], [id_]))
+
     async def _records(self, pairs: Sequence[tuple[int, bytes]]) -> list[Effect | None]:
+        return (await self._looked_up(pairs))[0]
+
+    async def _looked_up(
+        self, pairs: Sequence[tuple[int, bytes]]
+    ) -> tuple[list[Effect | None], list[tuple[int, bytes]]]:
+        """The records, and the places where there is none."""
         asked = (self._commands.do("GET", Bucket(number).records + id_) for number, id_ in pairs)
         raw = await served(asyncio.gather(*asked))
         found: list[Effect | None] = []
@@ -130,7 +146,7 @@ class Listings:
                 found.append(None)
         if passed_over:
             _log.error("%d records were passed over: %s", len(passed_over), passed_over[0])
-        return found
+        return found, [pair for pair, value in zip(pairs, raw, strict=True) if not value]
 
 
 def _id_of(text: str) -> bytes:

@@ -24,8 +24,8 @@ from gateway.core.decisions import (
     Wait,
 )
 from gateway.core.expiry import expire
-from gateway.core.granting import named, opened, started
-from gateway.core.holding import outdated, reopen
+from gateway.core.granting import TooManyIds, named, opened, started
+from gateway.core.holding import held_ms, outdated, reopen, stands_ms
 from gateway.core.occurrences import Occurrence
 from gateway.core.record import Effect, Fault, Move, Outcome, Status, moved
 from gateway.core.repeats import PRIOR_UNKNOWN, judge_repeat
@@ -48,11 +48,12 @@ def refuse(view: View, request: Refuse) -> Step:
     if view.now_ms is not None and held.overdue(view.now_ms, request.hold_ms):
         return expire(view, request.keep_ms, held)
     if held.status is Status.DENIED and held.outcome is not None and held.outcome.fault == APPROVAL_DENIED:
-        return Step(Settled(held))
+        return Step(Settled(held) if held.approval.decided_by == request.by else Late(held))
     if held.status is not Status.AWAITING_APPROVAL or held.granted:
         return Step(Late(held))
     denied = Outcome(Status.DENIED, fault=APPROVAL_DENIED)
-    after = moved(held, Move.REFUSE, Status.DENIED, outcome=denied, settled_at=None, arguments=None)
+    approval = msgspec.structs.replace(held.approval, decided_by=request.by)
+    after = moved(held, Move.REFUSE, Status.DENIED, outcome=denied, settled_at=None, arguments=None, approval=approval)
     events = (
         Event("approval.denied", held.effect_id, {**named(held), "by": request.by, **request.said}),
         Event("effect.denied", held.effect_id, {"code": APPROVAL_DENIED.code}),
@@ -77,20 +78,24 @@ def grant_approval(view: View, request: Grant) -> Step:
         return Step(Need(slots=unread))
     if view.now_ms is not None and held.overdue(view.now_ms, claim.terms.hold_ms):
         return expire(view, claim.terms.retention_ms, held)
-    if held.approval.granted_by is not None:
+    if held.approval.decided_by is not None and held.status is not Status.DENIED:
         if held.status is Status.EXECUTING and held.tokens[-1] == claim.token:
             return Step(Granted(held))
-        return Step(Approved(held) if held.approval.granted_by == request.by else Late(held))
+        return Step(Approved(held) if held.approval.decided_by == request.by else Late(held))
     if held.status is not Status.AWAITING_APPROVAL:
         return Step(Late(held))
     if claim.refusal is not None:
         return Step(claim.refusal)
     if outdated(held, claim):
-        anew = reopen(claim, held, None)
+        anew = reopen(view, claim, held, None)
         assert isinstance(anew.decision, Blocked)
         return Step(Reopened(anew.decision.effect), anew.writes)
     own = Occurrence(held.occurrence, held.effect_id)
-    judged = judge_repeat(view, claim, own, held.repeat_of, held)
+    try:
+        judged = judge_repeat(view, claim, own, held.repeat_of, held)
+    except TooManyIds:
+        # It would run, and only then be bound to the id that asks, which a grant does not do.
+        return _granted(view, request, held)
     match judged.decision:
         case Need() | Again():
             return judged
@@ -106,10 +111,11 @@ def grant_approval(view: View, request: Grant) -> Step:
 def _granted(view: View, request: Grant, held: Effect) -> Step:
     claim = request.claim
     assert held.approval is not None
-    approval = msgspec.structs.replace(held.approval, granted_by=request.by)
+    approval = msgspec.structs.replace(held.approval, decided_by=request.by)
     granted = Event("approval.granted", held.effect_id, {**named(held), "by": request.by, **request.said})
     if held.submitted:
-        approval = msgspec.structs.replace(approval, at=None)
+        unused_ms = stands_ms(claim, approval.timeout_ms, held_ms(view, held))
+        approval = msgspec.structs.replace(approval, at=None, timeout_ms=unused_ms)
         waits = moved(held, Move.GRANT, Status.AWAITING_APPROVAL, approval=approval)
         writes = Writes(effects={held.effect_id: waits}, events=(granted,), keep_ms=claim.terms.retention_ms)
         return Step(Approved(waits), writes)

@@ -86,7 +86,7 @@ def _known(view: View, request: Claim, effect_id: bytes, matched: str) -> Step:
         if effect.tokens[-1] == request.token:
             return Step(Granted(effect))
         return Step(Wait(effect_id, request.repeat_of), bind(view, request, effect))
-    if effect.status is Status.INDETERMINATE and effect.sent_again:
+    if effect.status is Status.INDETERMINATE and effect.sent_again and effect.submitted is request.submitted:
         return take_up(view, request, effect, matched)
     check_move(effect.status, Move.CLAIM, effect.status)
     return Step(Replay(effect, matched), bind(view, request, effect))
@@ -101,6 +101,8 @@ def _reused(view: View, request: Claim, effect_id: bytes) -> Step:
     fields = identity.differing_fields(identity.field_digests(request.arguments.value, None), effect.fields)
     of = "args" if request.submitted else "arguments"
     named = tuple(f"/{of}/{_pointed(name)}" for name in fields)
+    if request.submitted and effect.kind is not request.kind:
+        named = ("/kind", *named)
     if effect.target != request.target:
         named = ("/target" if request.submitted else "/tool", *named)
     placed = request.place.turn is not None and request.place.step is not None

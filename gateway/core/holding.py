@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
-from gateway.core import identity
 from gateway.core.conversation import Event, View, Writes
 from gateway.core.decisions import Blocked, Limited, Step
 from gateway.core.granting import full, grant, grant_held, named, new, no_room, proposal, said_of, writes_new
 from gateway.core.occurrences import Occurrence
 from gateway.core.record import Because, Effect, Move, OpenApproval, Status, check_move
 from gateway.core.requests import Claim
+
+LAST_MS: Final = 3_600_000
+"""How long before its record may end an approval has lapsed at the latest (4.13): what is gone cannot be denied, nor
+leave the index of what is due."""
 
 
 def begin(view: View, request: Claim, own: Occurrence) -> Step:
@@ -32,7 +37,7 @@ def hold(view: View, request: Claim, own: Occurrence, first: Effect | None, kept
     check_move(Status.ABSENT, Move.CLAIM, Status.AWAITING_APPROVAL)
     because = Because.POLICY if first is None else Because.REPEAT
     effect = new(view, request, own, Status.AWAITING_APPROVAL, tuple(sorted(kept)))
-    effect = msgspec.structs.replace(effect, approval=_approval(request, own.effect, because))
+    effect = msgspec.structs.replace(effect, approval=_approval(request, own.effect, because, 0))
     events = (Event("effect.proposed", own.effect, proposal(request)), *_asked(request, effect, first))
     return Step(Blocked(effect, first), writes_new(view, request, effect, events))
 
@@ -42,7 +47,7 @@ def hold_ended(view: View, request: Claim, held: Effect) -> Step:
     if request.asks is None or (held.granted and not outdated(held, request)):
         return grant_held(view, request, held)
     if held.approval is None or held.approval.because is not Because.POLICY or outdated(held, request):
-        return reopen(request, held, None)
+        return reopen(view, request, held, None)
     check_move(held.status, Move.CLAIM, held.status)
     return Step(Blocked(held, None))
 
@@ -50,7 +55,7 @@ def hold_ended(view: View, request: Claim, held: Effect) -> Step:
 def still_held(view: View, request: Claim, held: Effect, first: Effect) -> Step:
     """A held repeat of a success: approved, its submission runs; else it is blocked, and shown the first."""
     if outdated(held, request):
-        return reopen(request, held, first)
+        return reopen(view, request, held, first)
     if held.granted:
         return grant_held(view, request, held)
     check_move(held.status, Move.CLAIM, held.status)
@@ -66,7 +71,7 @@ def outdated(held: Effect, request: Claim) -> bool:
     return held.tool_version != request.terms.tool_version or others
 
 
-def reopen(request: Claim, held: Effect, first: Effect | None) -> Step:
+def reopen(view: View, request: Claim, held: Effect, first: Effect | None) -> Step:
     """Another approval in place of one that is outdated; nobody can use that one any more."""
     check_move(held.status, Move.CLAIM, held.status)
     because = Because.POLICY if first is None else Because.REPEAT
@@ -76,7 +81,7 @@ def reopen(request: Claim, held: Effect, first: Effect | None) -> Step:
         endpoint=request.terms.endpoint,
         mode=request.terms.mode,
         unavailable_means_not_executed=request.terms.unavailable_means_not_executed,
-        approval=_approval(request, held.effect_id, because),
+        approval=_approval(request, held.effect_id, because, held_ms(view, held)),
     )
     writes = Writes(
         effects={held.effect_id: after},
@@ -86,14 +91,26 @@ def reopen(request: Claim, held: Effect, first: Effect | None) -> Step:
     return Step(Blocked(after, first), writes)
 
 
-def _approval(request: Claim, effect_id: bytes, because: Because) -> OpenApproval:
+def held_ms(view: View, held: Effect) -> int:
+    """How long an effect has been held."""
+    return 0 if view.now_ms is None or held.first_at is None else view.now_ms - held.first_at
+
+
+def stands_ms(request: Claim, wanted_ms: int | None, been_ms: int) -> int | None:
+    """How long an approval stands from now, of an effect that has been held for `been_ms`: as long as is wanted (None:
+    as long as holds do), but its record must outlive it."""
+    left = max(0, request.terms.retention_ms - LAST_MS - been_ms)
+    return wanted_ms if (request.terms.hold_ms if wanted_ms is None else wanted_ms) <= left else left
+
+
+def _approval(request: Claim, effect_id: bytes, because: Because, been_ms: int) -> OpenApproval:
     asks, ruled = request.asks, request.ruled
     of_rule = asks is not None and ruled is not None
     return OpenApproval(
-        id=identity.approval_id(effect_id, request.token),
+        id=request.approval_of(effect_id),
         because=because,
         approvers=request.terms.hold_approvers if asks is None else asks.approvers,
-        timeout_ms=None if asks is None else asks.timeout_ms,
+        timeout_ms=stands_ms(request, None if asks is None else asks.timeout_ms, been_ms),
         message=None if asks is None else asks.message,
         rule=ruled.rule if of_rule and ruled is not None else None,
         bundle=ruled.bundle if of_rule and ruled is not None else "",

@@ -148,9 +148,9 @@ def submission_digest(company: str, conversation: str, token: bytes) -> bytes:
     return _digest(b"oncegate.submission.1", company.encode(), conversation.encode(), token)[:16]
 
 
-def approval_id(effect_id: bytes, token: bytes) -> bytes:
-    """16 bytes naming one approval of an effect: another token opens another (7.4)."""
-    return _digest(b"oncegate.approval.1", effect_id, token)[:16]
+def approval_id(effect_id: bytes, seed: bytes) -> bytes:
+    """16 bytes naming one approval of an effect: another seed opens another (7.4)."""
+    return _digest(b"oncegate.approval.1", effect_id, seed)[:16]
 
 
 def scope_family(scope: Scope) -> str:

@@ -27,6 +27,8 @@ class RateLimit(msgspec.Struct, frozen=True):
     sum_of: Pointer | None = None
     on_error: Literal["allow", "deny"] = "deny"
     """What a call gets that cannot be counted: by the counter's fault, or since it states no amount, turn or such."""
+    bundle: str = ""
+    """Version of the bundle that has the rule."""
 
 
 class Counted(msgspec.Struct, frozen=True):

@@ -40,7 +40,11 @@ def read_then(read: Reading, at: Path, value: Json, bundle: str, rule_id: str, o
         for key in OF_APPROVALS:
             if key in table:
                 read.wrong((*at, key), "goes with require_approval only")
-    limit = _limit(read, (*at, "rate_limit"), table["rate_limit"], rule_id, owner) if "rate_limit" in table else None
+    limit = (
+        _limit(read, (*at, "rate_limit"), table["rate_limit"], rule_id, owner, bundle)
+        if "rate_limit" in table
+        else None
+    )
     if said is None or len(read.problems) > before:
         return None
     action = Action(said)
@@ -71,7 +75,7 @@ def _approval(read: Reading, at: Path, table: dict[str, Json]) -> Approval:
     return Approval(tuple(approvers), timeout or APPROVAL_S, message)
 
 
-def _limit(read: Reading, at: Path, value: Json, rule_id: str, owner: str) -> RateLimit | None:
+def _limit(read: Reading, at: Path, value: Json, rule_id: str, owner: str, bundle: str) -> RateLimit | None:
     before = len(read.problems)
     table = read.table(at, value, LIMIT_KEYS, ("max", "window_s", "per"))
     if table is None:
@@ -89,7 +93,7 @@ def _limit(read: Reading, at: Path, value: Json, rule_id: str, owner: str) -> Ra
     on_error = read.choice((*at, "on_error"), table.get("on_error", "deny"), ("allow", "deny"))
     if len(read.problems) > before or most is None or window is None or per is None:
         return None
-    return RateLimit(owner, rule_id, most, window, per, sum_of, "allow" if on_error == "allow" else "deny")
+    return RateLimit(owner, rule_id, most, window, per, sum_of, "allow" if on_error == "allow" else "deny", bundle)
 
 
 def _per(read: Reading, at: Path, value: Json) -> Per | None:

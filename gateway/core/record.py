@@ -134,7 +134,8 @@ class OpenApproval(msgspec.Struct, frozen=True, array_like=True):
     message: str | None = None
     rule: str | None = None
     bundle: str = ""
-    granted_by: str | None = None
+    decided_by: str | None = None
+    """Who granted or denied it; None while it is open, and where it lapsed."""
     at: int | None = None
 
 
@@ -202,7 +203,7 @@ class Effect(msgspec.Struct, frozen=True, array_like=True):
         return (
             self.status is Status.AWAITING_APPROVAL
             and self.approval is not None
-            and self.approval.granted_by is not None
+            and self.approval.decided_by is not None
         )
 
     def expires_at(self, hold_ms: int) -> int | None:
@@ -210,6 +211,11 @@ class Effect(msgspec.Struct, frozen=True, array_like=True):
         since = self.first_at if self.approval is None or self.approval.at is None else self.approval.at
         stands_ms = self.approval.timeout_ms if self.approval is not None else None
         return None if since is None else since + (hold_ms if stands_ms is None else stands_ms)
+
+    def lease_left(self, now_ms: int) -> int:
+        """Ms until its lease is over by the ledger's clock; all of it before its first write."""
+        since = now_ms if self.claimed_at is None else self.claimed_at
+        return since + self.lease_ms - now_ms
 
     def lapsed(self, now_ms: int) -> bool:
         """Executing, and its lease is over by the ledger's clock (4.5)."""

@@ -97,7 +97,9 @@ def _after_unknown(view: View, request: Claim, effect_id: bytes, held: Effect | 
         return Step(Need((effect_id,)))
     first = view.effects[effect_id]
     assert first is not None
-    if first.mode is Mode.AT_MOST_ONCE or (first.status is Status.INDETERMINATE and not first.sent_again):
+    # What a runtime runs the gateway cannot send again, nor the other way round.
+    again = first.sent_again and first.submitted is request.submitted
+    if first.mode is Mode.AT_MOST_ONCE or (first.status is Status.INDETERMINATE and not again):
         return Step(Denied(PRIOR_UNKNOWN, first))
     if first.status is Status.INDETERMINATE:
         return take_up(view, request, first, "repeat", alias=held is None)

@@ -81,6 +81,9 @@ class Claim(msgspec.Struct, frozen=True):
     ruled: Ruled | None = None
     limited: bool = False
     """Whether a limit has still to be asked, should it be new (7.5)."""
+    seed: bytes = b""
+    """What an approval that this request opens is named by, where its token may come more than once: an approval's
+    name must never come to mean another (7.4)."""
 
     slot: bytes | None = None
     """The ledger's name for the id (2.1), None without one (2.7)."""
@@ -104,6 +107,10 @@ class Claim(msgspec.Struct, frozen=True):
     def by_token(self) -> bool:
         """Submitted without an id: the token stands in for it (7.2)."""
         return self.submitted and self.tool_call_id is None
+
+    def approval_of(self, effect_id: bytes) -> bytes:
+        """The id of an approval that this request opens."""
+        return identity.approval_id(effect_id, self.seed or self.token)
 
     @property
     def numbered_within(self) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
 
 from gateway.core import decisions as d
-from gateway.core import identity
 from gateway.core.conversation import View
 from gateway.core.errors import CallInFlight, LedgerUnavailable
 from gateway.core.policy_limits import RateLimit
@@ -91,6 +91,9 @@ class Claiming:
                         if _began(decision, claim):
                             passed = None
                         return Claimed(decision, view, claim, at)
+        except asyncio.CancelledError:
+            passed = None  # the claim may have landed, and it would be a way past the limit
+            raise
         finally:
             if passed is not None:
                 await self._rate_limits.give_back(passed)
@@ -102,7 +105,5 @@ def _began(decision: d.Decision, claim: Claim) -> bool:
         case d.Granted():
             return True
         case d.Blocked(effect=effect):
-            return effect.approval is not None and effect.approval.id == identity.approval_id(
-                effect.effect_id, claim.token
-            )
+            return effect.approval is not None and effect.approval.id == claim.approval_of(effect.effect_id)
     return False

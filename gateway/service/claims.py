@@ -135,6 +135,7 @@ class Claims:
             token=token,
             refusal=judged.refusal,
             submitted=True,
+            seed=self._randomness.token(),
             asks=judged.asks,
             ruled=judged.ruled,
             limited=bool(judged.limits),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from gateway.core import decisions as d
 from gateway.core.answer import iso
 from gateway.core.approval_names import read_approval_name
+from gateway.core.approving import APPROVAL_DENIED
 from gateway.core.conversation import View
 from gateway.core.errors import (
     ApprovalDecided,
@@ -21,12 +23,15 @@ from gateway.core.errors import (
     Malformed,
     NotFound,
 )
+from gateway.core.identity import Kind, read_arguments
+from gateway.core.masking import masked
 from gateway.core.model import Principal, Role
 from gateway.core.policy import CUSTOMER, may_approve
 from gateway.core.ports import Clock, Ledger
 from gateway.core.record import Effect, OpenApproval, Status
 from gateway.core.requests import HOLD_MS, Grant, Refuse
-from gateway.core.rights import Right, may
+from gateway.core.rights import Right, allowed, may
+from gateway.core.strict_json import dumps
 from gateway.service.answers import Asked, approval_body
 from gateway.service.claims import Claims
 from gateway.service.deciding import Decider
@@ -79,6 +84,8 @@ class DecideApproval:
         and what a call raises that did not reach its merchant.
         """
         effect, approval, by = await self._may_decide(principal, name, said)
+        # Who may decide a call need not be one who may read what it came to (9.1).
+        results = allowed(principal, Right.READ_RESULTS, effect.company)
         claim = self._claims.of_held(effect)
         request = Grant(effect.effect_id, approval, by, claim, _said(principal, said))
         at = self._clock.monotonic()
@@ -88,12 +95,16 @@ class DecideApproval:
                 _log.info("an approval was granted", extra={"effect_id": effect.hex, "by": by})
                 asked = Asked(effect.company, effect.conversation, effect.tool_call_id, effect.target)
                 answer = await self._running.run(claim, runs, view, asked, trace, at)
-                shown = {"status": answer.status, "result": answer.result, "error": answer.error}
-                return {"id": name, "decision": "granted", "effect_id": effect.hex, "by": by, **shown}
+                shown = _outcome(answer.result, answer.error, results)
+                return {
+                    "id": name, "decision": "granted", "effect_id": effect.hex, "by": by,
+                    "status": answer.status, **shown,
+                }  # fmt: skip
             case d.Approved(effect=stands):
                 self._waiting.ended(effect.effect_id)
                 done = stands.status in (Status.SUCCEEDED, Status.FAILED)
-                shown = outcome_body(stands) if done else {}
+                came = outcome_body(stands) if done else {}
+                shown = _outcome(came.get("result"), came.get("error"), results) if done else {}
                 return {
                     "id": name, "decision": "granted", "effect_id": effect.hex, "by": by,
                     "status": stands.status.value, **shown,
@@ -109,7 +120,7 @@ class DecideApproval:
                 raise GrantRefused(fault.message, details={"refused": fault.code})
             case d.Refused(code=code, message=message):
                 raise GrantRefused(message, details={"refused": code})
-        raise _decided(decision)
+        raise _decided(decision, approval)
 
     async def deny(self, principal: Principal, name: str, said: Verdict) -> dict[str, Any]:
         """It is not done, and its ids are told so from now on. Raises as `grant` does."""
@@ -121,7 +132,7 @@ class DecideApproval:
             self._waiting.ended(effect.effect_id)
             _log.info("an approval was denied", extra={"effect_id": effect.hex, "by": by})
             return {"id": name, "decision": "denied", "effect_id": effect.hex, "by": by, "status": "denied"}
-        raise _decided(decision)
+        raise _decided(decision, approval)
 
     async def pending(
         self, principal: Principal, company: str, cursor: str | None, limit: int
@@ -129,7 +140,7 @@ class DecideApproval:
         """A page of a company's open approvals; a page may be short, or empty, before the last."""
         may(principal, Right.READ_CALLS, company)
         page = await self._ledger.pending(company, cursor, limit)
-        shown = [self._shown(effect) for effect in page.effects if effect.approval is not None]
+        shown = [self._shown(effect) for effect in page.effects if effect.approval is not None and not effect.granted]
         return shown, page.cursor
 
     async def get(self, principal: Principal, name: str) -> dict[str, Any]:
@@ -159,9 +170,7 @@ class DecideApproval:
         if found.approval.id != read.approval:
             if found.status is not Status.AWAITING_APPROVAL:
                 raise NotFound("There is no such approval.")
-            raise ApprovalOutdated(
-                "Another approval is open in its place.", details={"approval": approval_body(found, HOLD_MS)}
-            )
+            raise _replaced(found)
         return found
 
     async def _may_decide(self, principal: Principal, name: str, said: Verdict) -> tuple[Effect, bytes, str]:
@@ -179,7 +188,7 @@ class DecideApproval:
             "rule": approval.rule,
             "bundle": approval.bundle or None,
             "requested_at": iso(approval.at),
-            "by": approval.granted_by,
+            "by": approval.decided_by,
             "company": effect.company,
             "conversation": effect.conversation,
             "turn": effect.turn,
@@ -189,9 +198,25 @@ class DecideApproval:
             "tool": effect.target,
             "tool_version": effect.tool_version,
             "tool_call_id": effect.tool_call_id,
-            "arguments": None if effect.arguments is None else msgspec.Raw(effect.arguments.encode()),
+            "arguments": self._arguments(effect),
             "repeat_of": [each.hex() for each in effect.repeat_of],
         }
+
+    def _arguments(self, effect: Effect) -> msgspec.Raw | None:
+        """As they were sent, digit for digit, but for what the tool marks sensitive (9.3). None once they are no longer
+        kept, and where nobody knows any more what was sensitive in them."""
+        tool = self._registry.tool(effect.company, effect.target) if effect.kind is Kind.TOOL_CALL else None
+        if effect.arguments is None or (tool is None and effect.tool_version):
+            return None
+        if tool is None:
+            return msgspec.Raw(effect.arguments.encode())
+        return msgspec.Raw(dumps(masked(tool.parameters, read_arguments(effect.arguments).value)).encode())
+
+
+def _outcome(result: Any, error: Mapping[str, Any] | None, results: bool) -> dict[str, Any]:
+    if results:
+        return {"result": result, "error": error}
+    return {"result": None, "error": None if error is None else {name: error[name] for name in ("code", "message")}}
 
 
 def decider_of(approval: OpenApproval, principal: Principal, said: Verdict) -> str:
@@ -209,6 +234,11 @@ def decider_of(approval: OpenApproval, principal: Principal, said: Verdict) -> s
     raise Forbidden(f"This key may not decide this approval; it is for: {', '.join(approval.approvers)}.")
 
 
+def _replaced(effect: Effect) -> ApprovalOutdated:
+    details = {"approval": approval_body(effect, HOLD_MS)}
+    return ApprovalOutdated("Another approval is open in its place.", details=details)
+
+
 def _status(effect: Effect) -> str:
     """`pending`, `granted` (and not used yet), or how the effect stands."""
     if effect.status is not Status.AWAITING_APPROVAL:
@@ -223,11 +253,19 @@ def _said(principal: Principal, said: Verdict) -> dict[str, str]:
     return {name: words for name, words in told.items() if words is not None}
 
 
-def _decided(decision: d.Decision) -> Exception:
+def _decided(decision: d.Decision, approval: bytes) -> Exception:
     stands = decision.effect if isinstance(decision, d.Late) else None
-    if stands is None:
+    if stands is None or stands.approval is None:
         return NotFound("There is no such approval.")
-    by = stands.approval.granted_by if stands.approval is not None else None
-    details = {"stands": {"status": stands.status.value, "granted_by": by}}
-    said = f"granted by {by}" if by is not None else stands.status.value
+    if stands.status is Status.AWAITING_APPROVAL and stands.approval.id != approval:
+        return _replaced(stands)
+    by, code = (
+        stands.approval.decided_by,
+        stands.outcome.fault.code if stands.outcome and stands.outcome.fault else None,
+    )
+    details = {"stands": {"status": stands.status.value, "by": by}}
+    lapsed = stands.status is Status.DENIED and code != APPROVAL_DENIED.code
+    said = "it lapsed" if lapsed else f"it stands as {stands.status.value}"
+    if by is not None and not lapsed:
+        said = f"{'denied' if stands.status is Status.DENIED else 'granted'} by {by}"
     return ApprovalDecided(f"It is no longer open: {said}. Nothing was changed.", details=details)

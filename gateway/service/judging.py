@@ -73,10 +73,10 @@ class Judging:
         if platform is None and own is None:
             return NOTHING_AGAINST
         call = PolicyCall(kind, target, company.name, arguments.value, side_effecting, step, role)
-        return _judged(decide_both(platform, own, call), company)
+        return _judged(decide_both(platform, own, call))
 
 
-def _judged(ruling: Ruling, company: Company) -> Judged:
+def _judged(ruling: Ruling) -> Judged:
     ruled = Ruled(ruling.bundle, ruling.rule_id)
     if ruling.action is Action.DENY:
         said = said_of(ruled)
@@ -87,9 +87,7 @@ def _judged(ruling: Ruling, company: Company) -> Judged:
     asks = None
     if ruling.action is Action.REQUIRE_APPROVAL and ruling.approval is not None:
         approval = ruling.approval
-        # No longer than the record itself stays: what is gone cannot be granted.
-        timeout_ms = min(approval.timeout_s * 1000, int(company.retention_s * 1000))
-        asks = Asks(approval.approvers, timeout_ms, approval.message)
+        asks = Asks(approval.approvers, approval.timeout_s * 1000, approval.message)
     return Judged(None, asks, ruled, ruling.limits)
 
 

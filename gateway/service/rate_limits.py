@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from decimal import ROUND_CEILING, ROUND_FLOOR
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Final, NamedTuple
 
 from gateway.core.errors import LedgerUnavailable, RateLimited
 from gateway.core.policy_limits import RateLimit, counted
 from gateway.core.policy_values import Amount
 from gateway.core.ports import Counter, Counters, Taken
+from gateway.core.requests import Ruled
 from gateway.service.refusal_log import RefusalLog, Subject
 
 _log = logging.getLogger("oncegate.calls")
@@ -20,6 +21,8 @@ STEPS: Final = 10_000
 MOST: Final = 2**53 - 1
 """What a counter can hold exactly."""
 LONGEST_WAIT_S: Final = 3_600.0
+_EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+"""Multiplies without rounding; the default context keeps 28 digits, and what it rounds down would let more through."""
 
 
 class Pass(NamedTuple):
@@ -69,7 +72,8 @@ class RateLimits:
         self, limit: RateLimit, subject: Subject, taken: list[tuple[Counter, Taken]], wait_s: float | None
     ) -> None:
         await self.give_back(Pass(tuple(taken)))
-        await self._refusals.rate_limited(subject, limit.rule_id, "not countable" if wait_s is None else None)
+        ruled = Ruled(limit.bundle or (subject.ruled.bundle if subject.ruled is not None else ""), limit.rule_id)
+        await self._refusals.rate_limited(subject, ruled, "not countable" if wait_s is None else None)
         if wait_s is None:
             raise RateLimited("This call does not state what its limit counts, so it is not made.")
         wait_s = min(max(wait_s, 1.0), LONGEST_WAIT_S)
@@ -87,13 +91,15 @@ def counter_of(limit: RateLimit, subject: Subject) -> Counter | None:
         digest.update(len(text).to_bytes(8) + text)
     steps = 1 if limit.sum_of is None else STEPS
     # Up for what is counted, down for what there is room for: no rounding ever lets more through.
-    amount = min(_whole(found.amount, steps, up=True), MOST)
+    # What no counter can hold is over every limit.
+    amount = min(_whole(found.amount, steps, up=True), MOST + 1)
     return Counter(digest.digest()[:16], amount, min(_whole(limit.max, steps, up=False), MOST), limit.window_s * 1000)
 
 
 def _whole(amount: Amount, steps: int, *, up: bool) -> int:
     if isinstance(amount, int):
         return amount * steps
-    if amount.adjusted() > 20:
-        return MOST
-    return int((amount * steps).to_integral_value(ROUND_CEILING if up else ROUND_FLOOR))
+    if amount and amount.adjusted() > 20:
+        return MOST + 1
+    rounding = ROUND_CEILING if up else ROUND_FLOOR
+    return int(_EXACT.multiply(amount, Decimal(steps)).to_integral_value(rounding, _EXACT))

@@ -58,8 +58,9 @@ class RefusalLog:
             said["first"] = denied.first.hex
         await self._append(subject, Event("effect.denied", None, said))
 
-    async def rate_limited(self, subject: Subject, rule: str, reason: str | None) -> None:
-        said: dict[str, Any] = {**_what(subject), **said_of(subject.ruled), "rule": rule}
+    async def rate_limited(self, subject: Subject, ruled: Ruled, reason: str | None) -> None:
+        """`ruled`: the rule whose limit it is, which need not be the one that decided."""
+        said: dict[str, Any] = {**_what(subject), "turn": subject.turn, **said_of(ruled)}
         if reason is not None:
             said["reason"] = reason
         await self._append(subject, Event("effect.rate_limited", None, said))

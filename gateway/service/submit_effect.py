@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from gateway.core import decisions as d
-from gateway.core.answer import DROPPED_FAULT, fault_body, fault_of, first_body, iso, raw
+from gateway.core.answer import fault_body, fault_of, first_body, iso, raw
 from gateway.core.conversation import View
 from gateway.core.errors import RateLimited
 from gateway.core.identity import Arguments, Kind, Place, Scope
@@ -102,7 +102,9 @@ class SubmitEffect:
     async def _answer(self, claim: Claim, decision: d.Decision, view: View) -> dict[str, Any]:
         match decision:
             case d.Granted(effect=effect):
-                return {**_of(effect, "proceed"), "lease_s": effect.lease_ms / 1000}
+                # What is left of it: the same token may ask long after it was claimed.
+                left_ms = effect.lease_ms if view.now_ms is None else max(0, effect.lease_left(view.now_ms))
+                return {**_of(effect, "proceed"), "lease_s": left_ms / 1000}
             case d.Replay(effect=effect, matched=matched):
                 self._notes.note(effect, matched, claim.terms.retention_ms)
                 now_ms = view.now_ms or self._clock.wall_ms()
@@ -138,8 +140,6 @@ def _of(effect: Effect, decision: str) -> dict[str, Any]:
 def outcome_body(effect: Effect) -> dict[str, Any]:
     """The `result` or the `error` of an effect, as an answer shows it; a result as it was sent, digit for digit."""
     fault = fault_of(effect)
-    if fault is not None and fault is not DROPPED_FAULT:
-        return {"error": fault_body(fault)}
-    if fault is DROPPED_FAULT:
+    if fault is not None:
         return {"error": fault_body(fault)}
     return {"result": raw(effect.outcome.result) if effect.outcome is not None else None}

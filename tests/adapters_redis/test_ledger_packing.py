@@ -97,6 +97,13 @@ def test_p4_13_what_is_stored_keeps_its_bytes(name: str) -> None:
     assert SAMPLES[name].hex() == VECTORS["payloads"][name]
 
 
+@pytest.mark.parametrize("name", VECTORS["payloads_before_approvals"])
+def test_p4_13_records_of_before_approvals_are_read(name: str) -> None:
+    """4.13: they have no approval, and are else what is written today."""
+    before = codec.Stored(b"v" * 8, 7, bytes.fromhex(VECTORS["payloads_before_approvals"][name]))
+    assert codec.effect_of(before) == codec.effect_of(codec.Stored(b"v" * 8, 7, SAMPLES[name]))
+
+
 def test_p4_13_a_deflated_record_is_read_whatever_deflated_it() -> None:
     """4.13: other builds of zlib write other bytes, so only reading is pinned."""
     payload = bytes.fromhex(VECTORS["deflated"])

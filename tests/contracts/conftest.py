@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "clusters"))
@@ -28,7 +29,22 @@ from gateway.core import identity
 from gateway.core.event_types import unlisted
 from gateway.core.identity import Kind, Place, Scope
 from gateway.core.record import Effect, Fault, Mode, Outcome, Status
-from gateway.core.requests import HOLD_MS, Claim, Lose, OnRepeat, Release, Resolve, Settle, Terms
+from gateway.core.requests import (
+    HOLD_MS,
+    Asks,
+    Claim,
+    Expire,
+    Grant,
+    Lose,
+    OnRepeat,
+    Refuse,
+    Release,
+    Renew,
+    Resolve,
+    Ruled,
+    Settle,
+    Terms,
+)
 from gateway.service.deciding import Decider
 
 DAY_MS = 86_400_000
@@ -110,6 +126,35 @@ class Bench:
     async def again(self, request: Claim) -> Any:
         decision, _ = await self.decider.claim(request)
         return decision
+
+    def submission(self, call: str | None = None, arguments: Any = ORDER, **more: Any) -> Claim:
+        """An effect that whoever asks runs (7.2); a model call in attempt 1 of turn t-1 unless told otherwise."""
+        usual = {"kind": Kind.LLM_CALL, "tool": "a-model", "turn": "t-1", "attempt": 1, "mode": Mode.SAFE_TO_RETRY}
+        wanted = {"on_repeat": OnRepeat.RUN, "endpoint": "", **usual, **more}
+        request = self.ask(call, arguments, submitted=True, seed=b"seed-%011d" % next(self._tokens), **wanted)
+        scope = request.scope if call is not None else Scope.CONVERSATION
+        return msgspec.structs.replace(request, scope=scope)
+
+    async def submit(self, call: str | None = None, arguments: Any = ORDER, **more: Any) -> Any:
+        return await self.again(self.submission(call, arguments, **more))
+
+    async def grant(self, held: Effect, request: Claim, by: str = "ops", *, approval: bytes | None = None) -> Any:
+        """`request`: the held call as it would be asked now, which is judged anew."""
+        assert held.approval is not None
+        asked = Grant(held.effect_id, approval or held.approval.id, by, request)
+        decision, _ = await self.decider.grant(asked, held)
+        return decision
+
+    async def deny(self, held: Effect, by: str = "ops", *, hold_ms: int = HOLD_MS) -> Any:
+        assert held.approval is not None
+        return await self._end(Refuse(held.effect_id, held.approval.id, by, hold_ms, 30 * DAY_MS), held)
+
+    async def expire(self, held: Effect, *, hold_ms: int = HOLD_MS) -> Any:
+        """What the sweeper asks."""
+        return await self._end(Expire(held.effect_id, hold_ms, 30 * DAY_MS), held)
+
+    async def renew(self, effect: Effect, *, token: bytes | None = None, lease_ms: int = 60_000) -> Any:
+        return await self._end(Renew(effect.effect_id, token or effect.tokens[-1], lease_ms), effect)
 
     async def settle(
         self, effect: Effect, outcome: Outcome = SUCCESS, *, token: bytes | None = None, keep_ms: int = 30 * DAY_MS
@@ -302,6 +347,16 @@ def bench(request: pytest.FixtureRequest) -> Bench:
 def bucket() -> Bucket:
     """The keys of the bench's usual conversation."""
     return Bucket.of(identity.conversation_digest("acme", "c-1"))
+
+
+@pytest.fixture
+def asks() -> Callable[..., dict[str, Any]]:
+    """What makes `ask` and `submission` a call that a rule wants approved."""
+
+    def made(*approvers: str, timeout_ms: int = 900_000, rule: str = "large", bundle: str = "b1") -> dict[str, Any]:
+        return {"asks": Asks(approvers or ("operator",), timeout_ms), "ruled": Ruled(bundle, rule)}
+
+    return made
 
 
 @pytest.fixture
