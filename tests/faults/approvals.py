@@ -84,7 +84,8 @@ class Approvals:
         one.state = word
 
     def _requested(self, id_: str, event: Event, becomes: Effect | None) -> None:
-        assert becomes is not None and becomes.approval is not None and event.effect_id is not None
+        assert becomes is not None and becomes.approval is not None
+        assert event.effect_id is not None
         if id_ in self.known and id_ not in self.lost:
             self._watch.broke("7.4", f"approval {id_[:8]} is asked for twice: one name means two")
         instead_of = self.known.get(str(event.data.get("instead_of", "")))

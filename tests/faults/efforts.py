@@ -186,7 +186,7 @@ def outdated(rng: random.Random, plan: Plan, faults: Chosen) -> Plan:
     asks: tuple[Ask, ...] = ()
     if rng.random() < 0.5:
         job = replace(first_job(rng), at=0.1, gateway=1, kind="tool_call", target="place_order", mode=None, tries=4)
-        jobs = (job, replace(job, at=asked_again, gateway=1))
+        jobs = (job, replace(job, at=asked_again, token="token-9", how=How.TAKEN_OVER))
     else:
         first = Ask(0.1, 1, "c1", "call_0a", "place_order", "S0", "t0", 1, 1, "wish 0", tries=4)
         asks = (first, replace(first, at=asked_again, how=How.AGAIN))

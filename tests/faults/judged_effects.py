@@ -57,9 +57,9 @@ def _proceeds(watch: Watch, served: Served, job: Job, key: str) -> None:
     if not watch.started[key]:
         watch.broke("7.6", f"{job} may run, and no effect.executing was written")
     effect = watch.world.ledger.effect(bytes.fromhex(key))
-    if effect is not None and token_of(job.token) not in effect.tokens and effect.status is Status.EXECUTING:
-        if not watch.stirred & {key}:
-            watch.broke("4.3", f"{job} may run, and its token holds nothing")
+    stranger = effect is not None and token_of(job.token) not in effect.tokens
+    if stranger and effect is not None and effect.status is Status.EXECUTING and key not in watch.stirred:
+        watch.broke("4.3", f"{job} may run, and its token holds nothing")
     first = watch.firsts.setdefault((key, job.token), served.began)
     if first == served.began and effect is not None and effect.mode is Mode.AT_MOST_ONCE:
         denies = watch.world.shelf.phases.since(served.began, job.target) == {Action.DENY}
@@ -71,6 +71,7 @@ def _same_token(watch: Watch, job: Job, key: str) -> None:
     """7.2: without an id the same token is the same submission, and another token of that attempt another."""
     if job.call is not None or key in watch.undone:
         return
+    repeats = job.kind == "tool_call"  # 4.9: one that is identical may be answered with the first one's outcome
     before = watch.submitted.setdefault((job.conversation, job.token), key)
     if before != key and before not in watch.undone:
         watch.broke("7.2", f"{job} was {before[:8]} and now is {key[:8]}")
@@ -79,7 +80,7 @@ def _same_token(watch: Watch, job: Job, key: str) -> None:
     mine = (job.turn, job.attempt)
     others = watch.intents.setdefault(key, {})
     intent = others.setdefault(mine, job.intent)
-    if intent != job.intent and not answers:
+    if intent != job.intent and not answers and not repeats:
         watch.broke("7.2", f"{job} is answered with the effect of another token in its attempt: {key[:8]}")
 
 
@@ -93,9 +94,9 @@ def _replayed(watch: Watch, job: Job, key: str, answer: Any) -> None:
             watch.broke("4.2", f"{job} is told of a success that did not happen")
         if any(order.sku != job.sku or order.tool != job.target for order in watch.world.books.of(key)):
             watch.broke("2.2", f"{job} is shown another's result")
-    if status in ("succeeded", "failed", "denied") and effect is not None and effect.status.value != status:
-        if effect.status is not Status.ABSENT:
-            watch.broke("4.2", f"{job} is told {status}, and it stands as {effect.status}")
+    stands = status if effect is None or effect.status is Status.ABSENT else effect.status.value
+    if status in ("succeeded", "failed", "denied") and stands != status:
+        watch.broke("4.2", f"{job} is told {status}, and it stands as {stands}")
 
 
 def report(watch: Watch, served: Served, job: Job, key: str, what: str, answer: Any) -> None:
@@ -150,9 +151,9 @@ def decision(watch: Watch, served: Served, name: str, said: str, answer: Any) ->
     if just_now and watch.world.shelf.phases.since(served.began, served.ask.tool) == {Action.DENY}:
         watch.broke("7.4", f"{key[:8]} is granted, though a newer policy denies it")
     result = answer.get("result")
-    if answer["status"] == "succeeded" and not watch.happened(
-        key, None if result is None else bytes(result), answer.get("error") is not None
-    ):
+    # A merchant's key is shown no result (9.1).
+    hidden = result is None
+    if answer["status"] == "succeeded" and not watch.happened(key, None if hidden else bytes(result), hidden):
         watch.broke("4.2", f"{key[:8]} is granted and said to be done, and is not")
     if answer["status"] == "failed" and key not in watch.repeatable:
         watch.must_not_happen(key, "granted, and said to have failed")

@@ -108,6 +108,9 @@ class SimLedger:
         lapsed = sorted((at, id_) for id_, at in self.due_at.items() if behind < at <= now)
         if len(lapsed) >= limit:
             lapsed = [(at, id_) for at, id_ in lapsed if at <= lapsed[limit - 1][0]]
+        for _, gone in lapsed:
+            if self.effect(gone) is None:
+                self.due_at.pop(gone)  # it ended with its retention time, and nobody would look for it in vain
         found = (self.effect(id_) for _, id_ in lapsed)
         return Page(tuple(e for e in found if e is not None), str(lapsed[-1][0]) if len(lapsed) >= limit else None)
 
