@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gateway.core import identity
@@ -28,6 +28,7 @@ class Approval:
     approvers: tuple[str, ...]
     because: Because
     state: str = "requested"
+    was: set[str] = field(default_factory=set)
 
 
 class Approvals:
@@ -82,10 +83,11 @@ class Approvals:
         if word == "used" and becomes is not None:
             self._of_the_same(id_, one, becomes)
         one.state = word
+        one.was.add(word)
 
     def _requested(self, id_: str, event: Event, becomes: Effect | None) -> None:
-        assert becomes is not None and becomes.approval is not None
-        assert event.effect_id is not None
+        assert becomes is not None
+        assert becomes.approval is not None
         if id_ in self.known and id_ not in self.lost:
             self._watch.broke("7.4", f"approval {id_[:8]} is asked for twice: one name means two")
         instead_of = self.known.get(str(event.data.get("instead_of", "")))
@@ -93,7 +95,7 @@ class Approvals:
             instead_of.state = "replaced"
         approval = becomes.approval
         self.known[id_] = Approval(
-            event.effect_id.hex(), becomes.fingerprint, becomes.tool_version, approval.approvers, approval.because
+            becomes.hex, becomes.fingerprint, becomes.tool_version, approval.approvers, approval.because
         )
 
     def _may_decide(self, id_: str, one: Approval, by: str) -> None:
@@ -116,7 +118,9 @@ class Approvals:
         for other in self._identical(stood):
             tool = BY_NAME.get(other.target) if other.kind is Kind.TOOL_CALL else None
             waits = tool is not None and tool.on_repeat is not OnRepeat.RUN
-            if waits and other.status is Status.EXECUTING and other.effect_id in self._kept(stood):
+            if _unknown(other):
+                self._watch.broke("4.7", f"{one.key[:8]} is granted while the identical {other.hex[:8]} is unknown")
+            if waits and other.status is Status.EXECUTING and other.effect_id in stood.repeat_of:
                 self._watch.broke("4.9", f"{one.key[:8]} is granted while {other.hex[:8]}, which it repeats, runs")
 
     def _starts(self, event: Event, stood: Effect | None, becomes: Effect, allowed: bool, used: str | None) -> None:
@@ -126,17 +130,11 @@ class Approvals:
         if not allowed:
             self._watch.broke("7.3", f"{key[:8]} runs without an effect.allowed in the log")
         for other in self._identical(becomes):
-            unknown = other.status is Status.INDETERMINATE or (other.status is Status.EXECUTING and other.was_unknown)
-            if unknown:
+            if _unknown(other):
                 self._watch.broke("4.7", f"{key[:8]} runs while the identical {other.hex[:8]} is unknown")
         if used is not None or key in self._watch.forgotten:
             return
-        says = {
-            phases.says(becomes.target, name)
-            for phases in (self._watch.world.shelf.phases,)
-            for _, name in phases.phases
-        }
-        if Action.ALLOW not in says:
+        if not self._watch.world.shelf.phases.ever_says(becomes.target, Action.ALLOW):
             self._watch.broke("7.3", f"{key[:8]} runs without an approval, and policy never let it")
         if stood is not None and stood.status is Status.AWAITING_APPROVAL and stood.approval is not None:
             self._ends_by_itself(stood)
@@ -155,9 +153,6 @@ class Approvals:
             and other.conversation == effect.conversation
             and other.effect_id != effect.effect_id
         ]
-
-    def _kept(self, held: Effect) -> set[bytes]:
-        return set(held.repeat_of)
 
     def forgot(self, lost: list[Writes]) -> None:
         """A failover lost these, the last first: what was decided may be decided again."""
@@ -181,9 +176,13 @@ class Approvals:
             return
         if len(told) > 1:
             self._watch.broke("7.4", f"approval {name[:8]} is told to be {' and '.join(sorted(told))}")
-        fits = ("granted", "used") if said == "granted" else ("denied",)
-        if one is None or (one.state not in fits and not (said == "granted" and one.state == "expired")):
-            self._watch.broke("7.4", f"approval {name[:8]} is told to be {said}, and is {one and one.state}")
+        if one is None or said not in one.was:
+            self._watch.broke("7.4", f"approval {name[:8]} is told to be {said}, and never was")
+
+
+def _unknown(effect: Effect) -> bool:
+    """Nobody knows how it ended, also while it is tried again (4.7)."""
+    return effect.status is Status.INDETERMINATE or (effect.status is Status.EXECUTING and effect.was_unknown)
 
 
 def same_work(effect: Effect, tool: str, sku: str) -> bool:

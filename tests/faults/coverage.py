@@ -21,7 +21,13 @@ Cell = tuple[str, str, str]
 _OF_EFFORTS: Final = (
     *(f"runtime killed {when}" for when in DEATHS),
     *(f"runtime says {what}" for what in ("complete", "fail", "release", "renew")),
-    *("runtime sleeps past its lease", "granted submission claimed", "approval granted", "approval denied"),
+    *(
+        "runtime naps at work",
+        "runtime sleeps past its lease",
+        "granted submission claimed",
+        "approval granted",
+        "approval denied",
+    ),
     *("approval: approval_decided", "approval: approval_outdated", "approval: grant_refused", "approval: forbidden"),
 )
 KINDS: Final = frozenset(

@@ -56,6 +56,17 @@ def _works_long(rng: random.Random, job: Job) -> list[Job]:
     return [replace(job, work_s=rng.uniform(2.5, 9), renews=rng.random() < 0.7)]
 
 
+def _naps(rng: random.Random, job: Job) -> list[Job]:
+    """In the midst of its work; it renews what another may hold by then, or nobody."""
+    job = replace(job, work_s=rng.uniform(2.2, 5), renews=True, reply="order")
+    if job.kind != "tool_call":
+        job = replace(job, mode=rng.choice((None, None, "at_most_once")))
+    job = replace(job, tries=4, patience=12.0)
+    napping = replace(job, naps_s=rng.choice((rng.uniform(1.5, 3.5), rng.uniform(3, 9))))
+    other = replace(job, at=job.at + rng.uniform(2, 6), attempt=2, token=f"{job.token}+", how=How.TAKEN_OVER, gateway=1)
+    return [napping, replace(other, work_s=rng.uniform(2.2, 8))]
+
+
 def _sleeps(rng: random.Random, job: Job) -> list[Job]:
     """Past its lease; somebody else runs the turn again meanwhile."""
     first = replace(job, sleeps_s=rng.uniform(2.5, 20))
@@ -115,6 +126,7 @@ STORIES: Final[dict[Callable[[random.Random, Job], list[Job]], float]] = {
     _alone: 1,
     _works_long: 2,
     _sleeps: 2,
+    _naps: 2,
     _dies: 3,
     _another: 2,
     _both: 1,
@@ -193,7 +205,9 @@ def outdated(rng: random.Random, plan: Plan, faults: Chosen) -> Plan:
     change = Fault("tools registered elsewhere", On.TIME, rng.uniform(1.2, 2.9))
     if rng.random() < 0.4:
         change = Fault("policy changes", On.TIME, change.at, 0, 0.0, rng.choice(("deny", *APPROVES)))
-    decides = Approver(rng.uniform(0.5, 1.0), 0, rng.choice(WHO), True, rng.uniform(0.1, 6), rng.choice((1, 2)))
+    decides = Approver(
+        rng.uniform(0.5, 1.0), 0, rng.choice(WHO), rng.random() < 0.7, rng.uniform(0.1, 6), rng.choice((1, 2))
+    )
     other = Approver(rng.uniform(0.5, 8.0), 1, rng.choice(WHO), rng.random() < 0.7, rng.uniform(0.0, 3))
     sleeps = Fault("gateway paused", On.STEP, float(rng.randint(2, 12)), 0, rng.uniform(1.0, 6.0))
     found = (change, *((sleeps,) if rng.random() < 0.7 else ()))
@@ -219,8 +233,33 @@ def late_runtimes(rng: random.Random, plan: Plan, faults: Chosen) -> Plan:
     return replace(plan, jobs=jobs, approvers=decided if policy else (), policy=policy, faults=(resolved,))
 
 
+def _two_wanted(rng: random.Random, plan: Plan, faults: Chosen) -> Plan:
+    """Two model calls are held; the first is approved, run, and nobody hears of it again, before the second is."""
+    job = replace(first_job(rng), at=0.1, call=None, kind="llm_call", target="gpt", reply="timeout after the work")
+    job = replace(job, mode=rng.choice((None, "at_most_once")), tries=4, patience=12.0, work_s=0.5, gateway=0)
+    second = replace(
+        job, at=1.6, token="token-9", intent="effort 0, another", how=How.ANOTHER, gateway=1, reply="order"
+    )
+    decided = (Approver(0.5, 0, "op", True), Approver(rng.uniform(3, 12), 1, "op", True))
+    found = faults(rng, 2, 1) if rng.random() < 0.3 else ()
+    return replace(
+        plan, gateways=2, jobs=(job, second), approvers=decided, policy="operators approve", faults=found
+    )  # fmt: skip
+
+
+def taken_back(rng: random.Random, plan: Plan, faults: Chosen) -> Plan:
+    """The gateway that claimed is not heard, and sleeps; its runtime asks another meanwhile, is told that it holds the
+    claim, and is at work when the first one wakes."""
+    job = replace(first_job(rng), at=0.1, gateway=0, work_s=rng.uniform(0.5, 2.4), tries=4, patience=1.0, reply="order")
+    lost = Fault(rng.choice(("claim reply lost", "claim reply lost", "claim reply slow")), On.CLAIM, 1.0, 0, 2.0)
+    sleeps = Fault("gateway paused", On.STEP, float(rng.randint(2, 9)), 0, rng.uniform(1.0, 3.0))
+    return replace(plan, gateways=2, jobs=(job,), policy="", faults=(lost, sleeps))
+
+
 def beside_unknown(rng: random.Random, plan: Plan, faults: Chosen) -> Plan:
     """A repeat is held; what it repeats becomes unknown, or runs again, before it is granted (4.7, 4.9)."""
+    if rng.random() < 0.3:
+        return _two_wanted(rng, plan, faults)
     tool = rng.choice(("place_order", "book_table"))
     first = Ask(0.1, 0, "c1", "call_0a", tool, "S0", "t0", 1, 1, "wish 0", tries=1)
     held = replace(first, at=1.0, call="call_0b", step=2, how=How.REISSUED)

@@ -79,6 +79,8 @@ class Job:
     reply: str = "order"
     work_s: float = 0.05
     renews: bool = False
+    naps_s: float = 0.0
+    """In the midst of its work, before it renews."""
     sleeps_s: float = 0.0
     """Between its work and its word on it."""
     dies: str = ""

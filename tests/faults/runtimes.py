@@ -34,7 +34,7 @@ LOOK_S: Final = 5.0
 RUNS_IT: Final = "the runtime's own"
 """Where its work is booked: no merchant's door."""
 REPEATABLE: Final = ("llm_call", "local")
-DEATHS: Final = ("before it runs", "while it runs", "after it ran")
+DEATHS: Final = ("while it waits for approval", "before it runs", "while it runs", "after it ran")
 
 
 @dataclass
@@ -61,15 +61,14 @@ async def runtime(world: World, job: Job) -> None:
 
 async def _lives(world: World, job: Job, saved: Saved, dies: str) -> bool:
     """False where it is killed."""
-    asked = world.loop.now
-    told = await _submitted(world, job)
+    told = await _submitted(world, job, patient=dies != DEATHS[0])
     if told is None or told["decision"] != "proceed":
-        return True
+        return told is None or told["decision"] != "blocked"
     key = told["effect_id"]
     if not saved.begun:
         if dies == "before it runs":
             return False
-        if not await _covered(world, job, key, asked + told["lease_s"]):
+        if not await _covered(world, job, key, told["asked"] + told["lease_s"]):
             return True
         saved.begun = True
         if not await _works(world, job, key, saved, dies):
@@ -86,13 +85,15 @@ async def _lives(world: World, job: Job, saved: Saved, dies: str) -> bool:
     return True
 
 
-async def _submitted(world: World, job: Job) -> dict[str, Any] | None:
+async def _submitted(world: World, job: Job, *, patient: bool) -> dict[str, Any] | None:
+    """What it is told in the end; blocked still where it is killed, or has no more patience, before that."""
     submission = Submission(
         COMPANY, job.conversation, job.turn, job.attempt, Kind(job.kind), job.target,
         identity.read_arguments({"sku": job.sku}), job.token, None if job.mode is None else Mode(job.mode), job.call,
         job.step,
     )  # fmt: skip
     for look in range(LOOKS):
+        asked = world.loop.now
         answer = await _asked(
             world,
             job,
@@ -100,8 +101,8 @@ async def _submitted(world: World, job: Job) -> dict[str, Any] | None:
             lambda process: process.desk.submit_effect(RUNTIME, submission),
             lambda watch, served, answer: judged_effects.submission(watch, served, job, answer),
         )
-        if not isinstance(answer, dict) or answer["decision"] != "blocked":
-            return answer if isinstance(answer, dict) else None
+        if not isinstance(answer, dict) or answer["decision"] != "blocked" or not patient:
+            return {**answer, "asked": asked} if isinstance(answer, dict) else None
         await pause(world.loop, LOOK_S * (1 + look // 4 * 40))
     return None
 
@@ -133,6 +134,10 @@ async def _works(world: World, job: Job, key: str, saved: Saved, dies: str) -> b
     while left > 0:
         await pause(world.loop, min(left, 1.0))
         left -= 1.0
+        if job.naps_s and left > 0 and left + 1.0 >= job.work_s:
+            world.count("runtime naps at work")
+            world.touched.add(job.group)
+            await pause(world.loop, job.naps_s)
         if job.renews and left > 0:
             await _report(world, job, key, "renew")
     before = len(books.orders)

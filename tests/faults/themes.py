@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from tests.faults.efforts import Chosen, approved, beside_unknown, late_runtimes, outdated, submissions
+from tests.faults.efforts import Chosen, approved, beside_unknown, late_runtimes, outdated, submissions, taken_back
 from tests.faults.plan import Ask, Fault, How, On, Plan
 from tests.faults.policies import POLICIES
 from tests.faults.replies import FAULTS as REPLIED
@@ -240,4 +240,5 @@ THEMES: Final[dict[str, tuple[float, Callable[[random.Random, Plan], Plan]]]] = 
     "outdated": (6, _with(outdated)),
     "late runtimes": (4, _with(late_runtimes)),
     "beside unknown": (4, _with(beside_unknown)),
+    "taken back": (2, _with(taken_back)),
 }
