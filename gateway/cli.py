@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "classify": "say which tool names change state, and why",
     "tools": "list, show, register and remove a company's tools",
     "calls": "show what happened to a call; list unknown outcomes",
+    "approvals": "list, show, grant and deny what waits for somebody",
     "events": "read the event log",
     "keys": "create, list and revoke API keys",
     "policy": "check a policy; explain what it says about a call",

@@ -135,6 +135,9 @@ class _Reader:
         if problem is not None:
             self._wrong("company.name", problem)
         settings: dict[str, Any] = {}
+        if "policy" in table:
+            self._wrong("company.policy", "stands in a table of its own: [policy]")
+            return str(name), {}
         try:
             settings = read_company({key: value for key, value in table.items() if key != "name"})
         except NotAcceptable as wrong:

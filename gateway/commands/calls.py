@@ -84,7 +84,8 @@ def _show(arguments: argparse.Namespace) -> int:
         _tell(call["events"])
         _show_outcome(call)
     for event in denied:
-        print(f"{remote.word(arguments.tool_call_id)}  denied, not recorded")
+        what = "rate limited" if event["type"] == "effect.rate_limited" else "denied"
+        print(f"{remote.word(arguments.tool_call_id)}  {what}, not recorded")
         _tell([event])
     if answer["calls"] or denied:
         return 0
@@ -118,7 +119,7 @@ def _denials(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     return [
         event
         for event in remote.events(arguments, arguments.company, arguments.conversation)
-        if event["type"] == "effect.denied"
+        if event["type"] in ("effect.denied", "effect.rate_limited")
         and event["effect_id"] is None
         and event.get("tool_call_id") == arguments.tool_call_id
         and arguments.turn in (None, event.get("turn"))

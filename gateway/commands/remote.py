@@ -14,6 +14,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
+from gateway.runtime import exact_json
+
 DEFAULT_URL = "http://127.0.0.1:8080"
 EVENTS_PAGE = 500
 ANSWER_S = 30.0
@@ -59,13 +61,17 @@ def ask(
     *,
     query: dict[str, str | int | None] | None = None,
     body: Any = None,
+    exact: bool = False,
 ) -> Any:
-    """Send one request and return its JSON (None for an empty answer). A body of bytes is JSON already.
+    """Send one request and return its JSON (None for an empty answer). A body of bytes is JSON already; `exact`:
+    numbers keep every digit.
 
     Raises RemoteProblem."""
     with _opened(arguments, method, where, query, body, ANSWER_S) as answer:
         raw = answer.read(_MOST_BYTES)
-    return json.loads(raw) if raw else None
+    if not raw:
+        return None
+    return exact_json.decode(raw.decode()) if exact else json.loads(raw)
 
 
 @contextmanager
@@ -133,6 +139,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def show(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def show_exact(value: Any) -> None:
+    """What was read `exact`, on one line."""
+    print(exact_json.encode(value))
 
 
 def word(value: Any) -> str:

@@ -73,12 +73,18 @@ REASONS: Final[Mapping[str, str]] = {
 
 TEXTS: Final[Mapping[str, tuple[Row, ...]]] = {
     "effect.proposed": (Row("Asked for: {target}, id {tool_call_id}{place}."),),
-    "effect.allowed": (Row("It was new or no longer held, so it was allowed to run."),),
+    "effect.allowed": (
+        Row("Rule {rule} let it run.", {"rule": True}),
+        Row("It was new or no longer held, so it was allowed to run."),
+    ),
     "effect.executing": (
         Row("Sent again under the same key, as the tool is safe_to_retry.", {"again": True}),
         Row("The gateway set out to send it to the merchant."),
     ),
-    "effect.renewed": (Row("Its holder asked for more time."),),
+    "effect.renewed": (
+        Row("Its runner was still at work, and was given {lease_s} s more.", {"lease_s": True}),
+        Row("Its runner was still at work, and was given more time."),
+    ),
     "effect.succeeded": (
         Row("Done after all, says the merchant's status endpoint.", {"said_by_merchant": True}),
         Row("The merchant did it; the result was too large to keep.", {"result_dropped": True}),
@@ -95,7 +101,12 @@ TEXTS: Final[Mapping[str, tuple[Row, ...]]] = {
     ),
     "effect.released": (Row("Not sent: {reason}. Its id is free again."),),
     "effect.awaiting_approval": (
+        Row(
+            "Held: the same call had already succeeded (effect {first}), and rule {rule} wants an approval.",
+            {"because": "repeat", "rule": True},
+        ),
         Row("Held: the same call had already succeeded (effect {first}).", {"because": "repeat"}),
+        Row("Held: rule {rule} wants somebody to approve it.", {"rule": True}),
         Row("Held until somebody approves it."),
     ),
     "effect.denied": (
@@ -104,12 +115,24 @@ TEXTS: Final[Mapping[str, tuple[Row, ...]]] = {
             "Denied: it is not known whether an identical call was done (effect {first}). Nothing was recorded.",
             {"code": "prior_outcome_unknown"},
         ),
-        Row("Denied: nobody approved it in time.", {"code": "approval_expired"}),
+        Row("Denied: it was not approved, or its approval not used, in time.", {"code": "approval_expired"}),
         Row("Denied: the approval was refused.", {"code": "approval_denied"}),
-        Row("Denied by policy.", {"code": "policy_denied"}),
+        Row(
+            "Denied by rule {rule}: {reason}. Nothing was recorded.",
+            {"code": "policy_denied", "rule": True, "reason": True},
+        ),
+        Row("Denied by rule {rule}. Nothing was recorded.", {"code": "policy_denied", "rule": True}),
+        Row("Denied: no rule of the policy allows it. Nothing was recorded.", {"code": "policy_denied"}),
         Row("Denied: {code}."),
     ),
-    "effect.rate_limited": (Row("Too many calls for now; nothing was recorded."),),
+    "effect.rate_limited": (
+        Row(
+            "Rule {rule} limits it, and it does not say what is to be counted. Nothing was recorded.",
+            {"reason": "not countable"},
+        ),
+        Row("Over the limit of rule {rule} for now; nothing was recorded.", {"rule": True}),
+        Row("Too many calls for now; nothing was recorded."),
+    ),
     "effect.resolved": (
         Row("The merchant's status endpoint says that it was done.", {"said_by_merchant": True, "code": None}),
         Row(
@@ -133,11 +156,23 @@ TEXTS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("An identical call came ({count}×): answered from the record.", {"matched": "repeat"}),
         Row("Asked for again ({count}×): answered from the record."),
     ),
-    "approval.requested": (Row("An approval was asked for."),),
-    "approval.granted": (Row("The approval was granted by {by}."),),
-    "approval.denied": (Row("The approval was refused by {by}."),),
-    "approval.expired": (Row("The time for an approval ran out."),),
-    "approval.used": (Row("The approval was used."),),
+    "approval.requested": (
+        Row("Asked {approvers} anew: what was to be approved, or who may, had changed.", {"instead_of": True}),
+        Row("Asked {approvers} for an approval.", {"approvers": True}),
+        Row("An approval was asked for."),
+    ),
+    "approval.granted": (
+        Row("Granted by {by}, says {via}: {customer_message}", {"customer_message": True, "via": True}),
+        Row("Granted by {by}: {rationale}", {"rationale": True}),
+        Row("Granted by {by}."),
+    ),
+    "approval.denied": (
+        Row("Refused by {by}, says {via}: {customer_message}", {"customer_message": True, "via": True}),
+        Row("Refused by {by}: {rationale}", {"rationale": True}),
+        Row("Refused by {by}."),
+    ),
+    "approval.expired": (Row("The time to approve it, or to use its approval, ran out."),),
+    "approval.used": (Row("The approval was used, and cannot be used again."),),
 }
 
 _REPEAT = "Asking again under the same id gives this outcome; nothing is sent."
@@ -166,8 +201,8 @@ NOW: Final[tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]] = (
     (
         {"status": "awaiting_approval"},
         (
-            "Nothing is sent while it is held, and it lapses if nobody approves it.",
-            "What the first one came to can be told meanwhile.",
+            "Nothing is sent while it is held, and it lapses if nobody approves it: oncegate approvals list COMPANY",
+            "What a first one came to can be told meanwhile.",
         ),
     ),
     ({"status": "denied"}, (_REPEAT, "If it is still wanted: make it as a new call, under a new id.")),
@@ -177,6 +212,8 @@ NOW: Final[tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]] = (
     ),
     ({"status": "indeterminate"}, ("It is not sent again by itself.", *_UNKNOWN)),
     ({"status": ABSENT}, ("Nothing stands: the same request, ids unchanged, runs as new.",)),
+    ({"code": "policy_denied"}, ("Asked again it is judged again, by the rules of then.",)),
+    ({"code": "rate_limited"}, ("The same request, ids unchanged, may come again once the window is over.",)),
     ({"code": "step_limit"}, ("Answer the customer with what is known; the next turn has steps of its own.",)),
     (
         {"code": "prior_outcome_unknown"},
@@ -191,6 +228,8 @@ def explain(events: Sequence[Event]) -> Explained:
     facts: dict[str, object] = {}
     for event in events:
         facts |= {name: event[name] for name in ("idempotency", "first") if event.get(name) is not None}
+        if event["type"] == "effect.rate_limited":
+            facts["code"] = "rate_limited"
         if event["type"] in STATUS_AFTER or event["type"] == "effect.resolved":
             facts |= {name: event.get(name) for name in ("code", "result_dropped")}
     status = status_of(events)
@@ -220,6 +259,8 @@ def _told(event: Event) -> str:
     said = dict(event)
     if "reason" in said:
         said["reason"] = REASONS.get(str(said["reason"]), said["reason"])
+    if isinstance(said.get("approvers"), list):
+        said["approvers"] = ", ".join(map(_word, said["approvers"]))
     place = [f"{name} {_word(event[name])}" for name in ("turn", "step", "attempt") if event.get(name) is not None]
     return _filled(row.text, {**said, "place": "".join(f", {part}" for part in place)}).rstrip()
 

@@ -165,12 +165,13 @@ def read_tool(body: object) -> Declared:
     )
 
 
-def read_company(body: object) -> dict[str, Any]:
-    """What is stated, as JSON-ready values. Raises NotAcceptable."""
+def read_company(body: object, company: str | None = None) -> dict[str, Any]:
+    """What is stated, as JSON-ready values. `company`: whose it is, which its policy has to fit. Raises
+    NotAcceptable."""
     stated = _read(CompanyBody, body).model_dump(mode="json", exclude_none=True)
     if "policy" in stated and isinstance(body, dict):
         try:
-            read_bundle(body["policy"])
+            read_bundle(body["policy"], company)
         except PolicyRefused as refused:
             raise NotAcceptable(
                 [{"field": _pointer(("policy", *each.at)), "problem": each.problem} for each in refused.problems]

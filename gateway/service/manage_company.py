@@ -48,7 +48,7 @@ class ManageCompany:
         """
         may(principal, Right.WRITE_COMPANY, company)
         try:
-            stated = read_company(body)
+            stated = read_company(body, company)
         except NotAcceptable as wrong:
             raise Malformed("the company's body is not acceptable", details={"fields": wrong.problems}) from None
         self._refuse_name_or_file(company)

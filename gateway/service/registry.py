@@ -20,10 +20,11 @@ from gateway.core.errors import LedgerUnavailable
 from gateway.core.model import Company, Principal, SigningSecret, Tool
 from gateway.core.policy import Bundle
 from gateway.core.policy_bundle import read_bundle
+from gateway.core.policy_reading import PolicyRefused
 from gateway.core.ports import Clock, Documents
 from gateway.core.registration import FromFile, StoredTool
 from gateway.core.registry_documents import StoredCompany, StoredKey, StoredSecrets, UnknownDocument
-from gateway.core.strict_json import parse
+from gateway.core.strict_json import JsonRefused, parse
 from heuristics import nearest
 
 _log = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ class Registry:
         self._max_age_s = max_age_s
         self._patience_s = patience_s
         self._snapshot = _EMPTY
-        self._texts: dict[str, str] = {}
+        self._texts: dict[str, object] = {}
         self._looked_at = 0.0
         self._looking: asyncio.Task[None] | None = None
         self._one_look = asyncio.Lock()
@@ -215,7 +216,7 @@ class Registry:
         elif isinstance(stored, StoredCompany):
             into.companies[stored.name] = self._company(stored.name, stored.stated)
             policy = stored.stated.get("policy")
-            if isinstance(policy, str):
+            if policy is not None:
                 into.policies[stored.name] = self._bundle(stored.name, policy)
         elif isinstance(stored, StoredSecrets):
             into.secrets[stored.company] = [SigningSecret(each.id, each.value) for each in stored.secrets]
@@ -224,12 +225,20 @@ class Registry:
                 stored.principal, stored.role, frozenset(stored.companies), stored.id
             )
 
-    def _bundle(self, name: str, text: str) -> Bundle:
-        """Read once for as long as it stays: a snapshot is made anew whenever anything changes."""
+    def _bundle(self, name: str, text: object) -> Bundle:
+        """Read once for as long as it stays: a snapshot is made anew whenever anything changes.
+
+        One that this gateway cannot read must not hold up the other companies, nor count as none: it denies all.
+        """
         known = self._snapshot.policies.get(name)
-        read = read_bundle(parse(text), name) if known is None or self._texts.get(name) != text else known
+        if known is not None and self._texts.get(name) == text:
+            return known
         self._texts[name] = text
-        return read
+        try:
+            return read_bundle(parse(str(text)), name)
+        except (PolicyRefused, JsonRefused) as unreadable:
+            _log.error("the policy of company %s cannot be read and denies all: %s", name, type(unreadable).__name__)
+            return read_bundle({"default_action": "deny"}, name)
 
     def _company(self, name: str, stated: Mapping[str, object]) -> Company:
         found = self._files.get(name)

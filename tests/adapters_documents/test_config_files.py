@@ -89,6 +89,7 @@ def test_a_company_is_named_by_its_file_unless_it_says_otherwise() -> None:
         ("company = 1", "m.toml, company: must be a table"),
         ("[company]\nname = '*'", "m.toml, company.name: must not be *"),
         ("[company]\nname = 3", "m.toml, company.name: must be a string"),
+        ("[company.policy]\ndefault_action = 'deny'", "m.toml, company.policy: stands in a table of its own: [policy]"),
         ("[company]\nmax_step = 3", "m.toml, company.max_step: is not a known field; did you mean max_steps?"),
         ("[company]\nmax_steps = '3'", "m.toml, company.max_steps: must be a"),
         ("[company]\noverrides = { x = 1 }", "m.toml, company.overrides.x: must be a boolean"),

@@ -155,14 +155,3 @@ def test_each_action_has_help_with_examples(action: str, capsys: pytest.CaptureF
         main(["policy", action, "--help"])
     assert ended.value.code == 0
     assert f"oncegate policy {action}" in capsys.readouterr().out.partition("examples:")[2]
-
-
-@pytest.mark.parametrize("name", ["policy.toml", "merchants/acme.toml"])
-def test_a_gateway_that_cannot_enforce_a_policy_does_not_start_with_one(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A policy that is read and not followed would be worse than none."""
-    (tmp_path / "merchants").mkdir()
-    written(tmp_path, name, 'default_action = "deny"' if "/" not in name else '[policy]\ndefault_action = "deny"')
-    assert main(["serve", "--ledger", "memory", "--port", "0", "--config", str(tmp_path)]) == 2
-    assert f"{tmp_path / name}: has a policy, which this version cannot enforce yet" in capsys.readouterr().err

@@ -92,6 +92,44 @@ def test_a_refusal_that_was_not_stored_is_no_status():
     assert "step_limit" in told.story[0]
 
 
+SAYS = {"rule": "large-orders", "bundle_version": "b1"}
+TOLD = [
+    (("effect.awaiting_approval", {"because": "policy", **SAYS}), "rule large-orders wants somebody to approve it"),
+    (("effect.awaiting_approval", {"because": "repeat", "first": "cd"}), "had already succeeded (effect cd)"),
+    (("effect.awaiting_approval", {"because": "repeat", "first": "cd", **SAYS}), "and rule large-orders wants"),
+    (("approval.requested", {"approvers": ["operator", "anna"]}), "Asked operator, anna for an approval."),
+    (("approval.requested", {"approvers": ["anna"], "instead_of": "00"}), "Asked anna anew"),
+    (("approval.granted", {"by": "ops", "rationale": "seen"}), "Granted by ops: seen"),
+    (("approval.granted", {"by": "customer", "via": "rt", "customer_message": "yes"}), "Granted by customer, says rt: yes"),
+    (("approval.denied", {"by": "ops"}), "Refused by ops."),
+    (("approval.used", {}), "cannot be used again"),
+    (("approval.expired", {}), "ran out"),
+    (("effect.allowed", SAYS), "Rule large-orders let it run."),
+    (("effect.renewed", {"lease_s": 60.0}), "was given 60.0 s more"),
+    (("effect.denied", {"code": "policy_denied", "reason": "closed", **SAYS}), "Denied by rule large-orders: closed."),
+    (("effect.denied", {"code": "policy_denied", "bundle_version": "b1"}), "no rule of the policy allows it"),
+    (("effect.rate_limited", SAYS), "Over the limit of rule large-orders"),
+    (("effect.rate_limited", {"reason": "not countable", **SAYS}), "does not say what is to be counted"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("said", "words"), TOLD, ids=lambda each: each if isinstance(each, str) else each[0])
+def test_p7_3_policy_limits_and_approvals_are_told_in_words(said, words):
+    """7.3, 7.4, 7.5: who wanted what, who decided, and by which rule."""
+    type_, data = said
+    (line,) = explain([event(type_, **data)]).story
+    assert words in line
+
+
+def test_p7_5_what_was_limited_may_come_again():
+    """7.5"""
+    told = explain([event("effect.rate_limited", None, tool_call_id="n1", **SAYS)])
+    assert (told.status, told.now) == (
+        None,
+        ("The same request, ids unchanged, may come again once the window is over.",),
+    )
+
+
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_p9_3_nobodys_words_break_a_line(one, other):
     """9.3: an id with a line break, a note with a terminal's escapes."""

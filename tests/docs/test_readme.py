@@ -28,6 +28,29 @@ def test_the_readme_leads_to_every_page() -> None:
     assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} - links == set()
 
 
+def test_p7_3_the_lines_that_hold_a_large_order_hold_it_until_somebody_grants_it(terminal: Any, page: Any) -> None:
+    """7.3, 7.4: what a reader pastes, with real servers: blocked, listed, granted, placed once, replayed."""
+    readme = page("README.md")
+    serving, selling, calling, _ = readme.blocks("Start")
+    policy, ordering, granting = readme.blocks("Hold a large order for a person")
+    assert len([line for line in policy.partition("END'\n")[2].partition("\nEND")[0].splitlines() if line]) == 6
+
+    assert "fit for use" in terminal.run(f". .venv/bin/activate\n{policy}")
+    terminal.start("\n".join(serving.strip().splitlines()[1:2] + serving.strip().splitlines()[3:]), terminal.gateway)
+    terminal.start(selling, terminal.merchant)
+    assert terminal.curl(calling)[1]["decision"] == "proceed"
+    for _ in range(2):
+        _, held = terminal.curl(ordering)
+        assert (held["decision"], held["status"]) == ("blocked", "awaiting_approval")
+    listed, _, granted = terminal.run(granting).partition("granted by ")
+    assert held["approval"]["id"] in listed
+    assert "the call stands as succeeded" in granted
+    _, replay = terminal.curl(ordering)
+    assert (replay["decision"], replay["result"]) == ("replay", {"order_id": 2})
+    with closing(sqlite3.connect(terminal.folder / "orders.db")) as orders:
+        assert orders.execute("SELECT quantity FROM orders").fetchall() == [(2,), (20,)]
+
+
 def test_the_commands_under_start_place_one_order_and_replay_it(terminal: Any, page: Any) -> None:
     """Everything a newcomer pastes, in order, each block into its terminal, with real servers."""
     serving, selling, calling, telling = page("README.md").blocks("Start")

@@ -11,6 +11,12 @@ from gateway.core.errors import Forbidden, LedgerUnavailable, Malformed, NotFoun
 from gateway.core.identity import Scope
 from gateway.service.manage_company import MAX_SECRETS
 
+OF_ANOTHER = {
+    "default_action": "allow",
+    "rules": [{"id": "r", "priority": 1, "when": {"company": "globex"}, "then": {"decision": "deny"}}],
+}
+"""A policy that can never be met, as it is acme's."""
+
 
 async def test_settings_are_replaced_as_a_whole(gateway: Any, merchant: Any) -> None:
     company = await gateway.companies.put(merchant, "acme", {"max_steps": 2, "call_id_scope": "turn"})
@@ -32,7 +38,8 @@ async def test_settings_are_replaced_as_a_whole(gateway: Any, merchant: Any) -> 
         ({"call_id_scope": "trun"}, "/call_id_scope"),
         ({"overrides": {"a": 1}}, "/overrides/a"),
         ({"repeat_window_s": -1}, "/repeat_window_s"),
-        ({"policy": {}}, "/policy"),
+        ({"policy": {}}, "/policy/default_action"),
+        ({"policy": OF_ANOTHER}, "/policy/rules/0/when/company"),
     ],
 )
 async def test_a_wrong_setting_is_named(gateway: Any, merchant: Any, body: Any, field: str) -> None:

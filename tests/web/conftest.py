@@ -359,7 +359,7 @@ def _desk(registry: Registry, clock: SetClock, tokens: Any) -> Desk:
     """The real use cases behind effects and approvals, over a ledger in memory; nothing is sent from here."""
     commands = Commands(open_client(parse_ledger_url("memory")))
     ledger, waiting = RedisLedger(commands), Waiting(clock)
-    decider, settled, nothing = Decider(ledger), SettledAnswers(clock), lambda *_: None
+    decider, settled, nothing = Decider(ledger), SettledAnswers(clock), lambda work: work.close()
     running = Running(
         decider=decider,
         sending=Sending(None, None, clock, result_cap=1_048_576),  # type: ignore[arg-type]
