@@ -11,6 +11,7 @@ from gateway.core.decisions import Blocked, Denied, Granted, Need, Replay, Step,
 from gateway.core.expiry import expire
 from gateway.core.granting import bind, lapse, take_up
 from gateway.core.holding import begin, hold, hold_ended, still_held
+from gateway.core.identity import Kind
 from gateway.core.occurrences import Occurrence
 from gateway.core.record import UNENDING, Effect, Fault, Mode, Status
 from gateway.core.requests import Claim, OnRepeat
@@ -51,7 +52,7 @@ def judge_repeat(view: View, request: Claim, own: Occurrence, under_id: tuple[by
             break
         if known.status is Status.EXECUTING:
             return Step(Wait(known.effect, kept))
-        if known.status is Status.AWAITING_APPROVAL and held is None:
+        if known.status is Status.AWAITING_APPROVAL and held is None and request.kind is Kind.TOOL_CALL:
             return _join(view, request, known.effect)
         if known.status is Status.SUCCEEDED:
             return _after_success(view, request, own, known.effect, kept, held)

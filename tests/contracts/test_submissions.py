@@ -315,3 +315,17 @@ async def test_p4_15_many_tokens_of_one_id_grant_it_once(bench):
     tokens = [b"token-of-%07d" % number for number in range(12)]
     decisions = await asyncio.gather(*(bench.submit("call_1", token=token) for token in tokens))
     assert sorted(type(each).__name__ for each in decisions) == ["Granted", *["Wait"] * 11]
+
+
+async def test_p7_2_a_new_token_opens_an_approval_of_its_own(bench, asks):
+    """7.2, 4.9: what changes nothing at a merchant is no repeat, also where policy holds it: two model calls that are
+    meant are two, each with its approval. A tool call joins the one that waits."""
+    first, second = [await bench.submit(token=token, **asks()) for token in (A, B)]
+    assert isinstance(first, d.Blocked)
+    assert isinstance(second, d.Blocked)
+    assert [each.effect.occurrence for each in (first, second)] == [0, 1]
+    assert first.effect.approval.id != second.effect.approval.id
+    tool = {"kind": Kind.TOOL_CALL, "tool": "place_order", "mode": ONCE, "on_repeat": OnRepeat.HOLD, **asks()}
+    held, joined = [await bench.submit(token=token, **tool) for token in (b"t" * 16, b"u" * 16)]
+    assert isinstance(joined, d.Blocked)
+    assert joined.effect.effect_id == held.effect.effect_id

@@ -14,6 +14,7 @@ import time
 from tests.faults.guards import MOST_SEEDS, caught, seeds
 from tests.faults.guards_of_answers import GUARDS_OF_ANSWERS
 from tests.faults.guards_of_claims import GUARDS_OF_CLAIMS
+from tests.faults.guards_of_efforts import GUARDS_OF_EFFORTS
 from tests.faults.guards_of_ends import GUARDS_OF_ENDS
 from tests.faults.many import Figures, many
 from tests.faults.run import run
@@ -52,7 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _guards() -> int:
     """How soon each missing guard is noticed; 1 if one is not."""
     found = [
-        (guard, caught(guard, seeds(MOST_SEEDS))) for guard in (*GUARDS_OF_CLAIMS, *GUARDS_OF_ENDS, *GUARDS_OF_ANSWERS)
+        (guard, caught(guard, seeds(MOST_SEEDS)))
+        for guard in (*GUARDS_OF_CLAIMS, *GUARDS_OF_ENDS, *GUARDS_OF_EFFORTS, *GUARDS_OF_ANSWERS)
     ]
     for guard, how in found:
         shown = f"after {how.histories:5,}: {how.broken[1]}" if how is not None else "NOT NOTICED"

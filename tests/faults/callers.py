@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.core.answer import Answer
@@ -14,16 +15,26 @@ from tests.faults.replies import Meaning
 if TYPE_CHECKING:
     from tests.faults.run import World
 
+Act = Callable[[Any], Awaitable[Any]]
+Judge = Callable[[Any, Any, Any], None]
 PAUSES_S: Final = (0.3, 1.0, 3.0)
 
 
 class Served:
     """One request at one gateway: what was sent for it, and where its answer goes."""
 
-    def __init__(self, ask: Ask, gateway: int, heard: Any) -> None:
+    def __init__(
+        self, ask: Ask, gateway: int, heard: Any, act: Act | None = None, judge: Judge | None = None, token: str = ""
+    ) -> None:
+        """`act`: what is asked of the gateway, if not a call; `judge`: what its answer must be; `token`: a runtime's."""
         self.ask = ask
         self.gateway = gateway
         self.heard = heard
+        self.act = act
+        self.judge = judge
+        self.claim_token = token
+        self.began = 0.0
+        """When the gateway took it in."""
         self.sends = 0
         self.meanings: list[Meaning] = []
         self.keys: set[str] = set()
@@ -48,20 +59,34 @@ async def caller(world: World, ask: Ask) -> None:
 
 
 async def _one_try(world: World, ask: Ask, gateway: int) -> Any:
+    return await request(world, gateway, ask, f"asks for {ask}", ask.patience)
+
+
+async def request(
+    world: World,
+    gateway: int,
+    ask: Ask,
+    words: str,
+    patience: float,
+    act: Act | None = None,
+    judge: Judge | None = None,
+    token: str = "",
+) -> Any:
+    """One request to one gateway; None if no answer comes in time."""
     process = world.processes[gateway]
     if not process.alive:
-        world.say("runtime", f"finds gateway {gateway} down for {ask}")
+        world.say("runtime", f"finds gateway {gateway} down, and {words}")
         return None
-    world.say("runtime", f"asks gateway {gateway} for {ask}")
+    world.say("runtime", f"at gateway {gateway} {words}")
     heard = world.loop.create_future()
-    served = Served(ask, gateway, heard)
+    served = Served(ask, gateway, heard, act, judge, token)
     world.served.append(served)
     world.loop.call_later(world.distance(7), _arrive, world, served, context=NOBODY)
-    timer = world.loop.call_later(ask.patience, wake, heard, context=NOBODY)
+    timer = world.loop.call_later(patience, wake, heard, context=NOBODY)
     answer = await heard
     timer.cancel()
     if answer is None and not served.answered:
-        world.say("runtime", f"has no answer for {ask.call}, and hangs up")
+        world.say("runtime", f"has no answer where it {words}, and hangs up")
         if process.alive:
             world.count("caller hangs up")
     return answer

@@ -9,26 +9,34 @@ from typing import Any, Final
 
 from gateway.core import decisions as d
 from gateway.core.conversation import View
-from gateway.core.record import TRANSITIONS, Move, Status
-from gateway.core.requests import Claim, Lose, Release, Resolve, Settle, Withdraw
+from gateway.core.record import SETTLED, TRANSITIONS, Move, Status
+from gateway.core.requests import Claim, Grant, Lose, Refuse, Release, Resolve, Settle, Withdraw
 from gateway.service import deciding
 from tests.faults.plan import How
 from tests.faults.replies import FAULTS as REPLIED
+from tests.faults.runtimes import DEATHS
 from tests.faults.themes import FAULTS
 
 Cell = tuple[str, str, str]
-KINDS: Final = frozenset({*FAULTS, *REPLIED, "caller hangs up", *(str(how) for how in How if how is not How.NEW)})
+_OF_EFFORTS: Final = (
+    *(f"runtime killed {when}" for when in DEATHS),
+    *(f"runtime says {what}" for what in ("complete", "fail", "release", "renew")),
+    *(
+        "runtime naps at work",
+        "runtime sleeps past its lease",
+        "granted submission claimed",
+        "approval granted",
+        "approval denied",
+    ),
+    *("approval: approval_decided", "approval: approval_outdated", "approval: grant_refused", "approval: forbidden"),
+)
+KINDS: Final = frozenset(
+    {*FAULTS, *REPLIED, *_OF_EFFORTS, "caller hangs up", *(str(how) for how in How if how is not How.NEW)}
+)
 """Every kind of fault and every way to ask again that a run has to have met."""
 
-_APPROVALS: Final = "nobody grants or refuses before approvals are built (7.4)"
-_HELD: Final = "no token is ever issued for what is denied while it is held, so nobody settles it"
-UNREACHABLE: Final[dict[Cell, str]] = {
-    ("awaiting_approval", "grant", "executing"): _APPROVALS,
-    ("awaiting_approval", "grant", "awaiting_approval"): _APPROVALS,
-    ("awaiting_approval", "refuse", "denied"): _APPROVALS,
-    ("denied", "settle", "denied"): _HELD,
-}
-"""Cells of TRANSITIONS that nothing built so far can reach, and why."""
+UNREACHABLE: Final[dict[Cell, str]] = {}
+"""Cells of TRANSITIONS that nothing can reach, and why: none."""
 CELLS: Final = frozenset(
     (str(before), str(move), str(after))
     for before, moves in TRANSITIONS.items()
@@ -41,6 +49,8 @@ _MOVES: Final = {
     Lose: Move.LOST,
     Resolve: Move.RESOLVE,
     Withdraw: Move.RELEASE,
+    Grant: Move.GRANT,
+    Refuse: Move.REFUSE,
 }
 
 
@@ -75,6 +85,8 @@ def _cells(view: View, request: Any, judged: d.Step) -> list[tuple[Status, Move,
             move = Move.SETTLE  # the merchant's own word ends it as its reply would have (5.4)
         if isinstance(decision, d.Again):
             move = Move.EXPIRE if becomes is Status.DENIED else Move.LOST
+        if isinstance(decision, d.Reopened):
+            move = Move.CLAIM  # held anew, since what was to be approved has changed
         found.append((before, move, becomes))
     if found:
         return found
@@ -84,6 +96,8 @@ def _cells(view: View, request: Any, judged: d.Step) -> list[tuple[Status, Move,
                 return [(effect.status, Move.CLAIM, effect.status)]
             case d.Wait():
                 return [(Status.EXECUTING, Move.CLAIM, Status.EXECUTING)]
-    elif isinstance(request, Settle) and isinstance(decision, d.Settled):
-        return [(decision.effect.status, Move.SETTLE, decision.effect.status)]
+    elif isinstance(request, Settle) and isinstance(decision, d.Settled | d.Conflicting):
+        # What is said of a settled effect changes nothing: it is done, or a conflict.
+        stands = decision.effect.status
+        return [(stands, Move.SETTLE, stands)] if stands in SETTLED else []
     return []

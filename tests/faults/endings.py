@@ -52,6 +52,8 @@ def _nothing_runs(world: World, watch: Watch) -> None:
     for effect in world.ledger.effects():
         if effect.status is Status.EXECUTING:
             watch.broke("4.5", f"{effect.hex[:8]} is executing for ever")
+        if effect.status is Status.AWAITING_APPROVAL:
+            watch.broke("7.4", f"{effect.hex[:8]} waits for approval for ever, and so does what repeats it")
 
 
 def _log_and_records(world: World, watch: Watch) -> None:
@@ -91,20 +93,28 @@ def _indexes(world: World, watch: Watch) -> None:
         by_status[effect.status].add(effect.effect_id)
     if set(world.ledger.unknown_ids) != by_status[Status.INDETERMINATE]:
         watch.broke("4.15", "the index of unknown outcomes is not what is unknown")
-    if set(world.ledger.due_at) != by_status[Status.EXECUTING]:
-        watch.broke("4.15", "the index of leases is not what runs")
+    gone = {id_ for id_ in world.ledger.due_at if world.ledger.effect(id_) is None}
+    held = by_status[Status.EXECUTING] | by_status[Status.AWAITING_APPROVAL]
+    if set(world.ledger.due_at) - gone != held or (gone and not world.has_outlived_records):
+        watch.broke("4.15", "the index of what falls due is not what runs and what is held")
 
 
 def _once(world: World, watch: Watch) -> None:
     """At most one effect a key, and no more effects than were wanted."""
     for key, orders in world.books.by_key.items():
-        if len(orders) > 1 and key not in watch.excuses:
+        if len(orders) > 1 and key not in watch.excuses and key not in watch.repeatable:
             watch.broke("4.6", f"{key[:8]} was done {len(orders)} times")
     wanted: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for ask in world.plan.asks:
         wanted[ask.group].add(ask.intent)
+    for job in world.plan.jobs:
+        wanted[job.group].add(job.intent)
     done: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for order in world.books.orders:
+        if order.key in watch.repeatable:
+            continue
+        if order.key in watch.approvals.ran_granted:
+            wanted[order.conversation, order.tool, order.sku].add(f"approved: {order.key}")
         done[order.conversation, order.tool, order.sku].append(order.key)
     for group, keys in done.items():
         if len(keys) > len(wanted[group]):
@@ -113,13 +123,16 @@ def _once(world: World, watch: Watch) -> None:
             watch.broke("4.9", f"{len(wanted[group])} of {group} wanted, {len(keys)} done")
     if any(key in watch.excuses for key in world.books.by_key):
         return
-    by_call = {(a.conversation, a.turn, a.call): a for a in world.plan.asks if a.call is not None}
+    by_call: dict[tuple[str, str | None, str | None], Ask] = {
+        (a.conversation, a.turn, a.call): a for a in world.plan.asks if a.call is not None
+    }
     by_intent = Counter(
         ask.intent
         for order in world.books.orders
         if (ask := by_call.get((order.conversation, order.turn, order.tool_call_id))) is not None
         and BY_NAME[ask.tool].on_repeat != "run"
         and not given_twice(world.plan, ask)
+        and order.key not in watch.approvals.ran_granted
     )
     for intent, times in by_intent.items():
         if times > 1:
@@ -151,8 +164,8 @@ def _excuse_late_repeats(world: World, watch: Watch, keys: list[str]) -> None:
 
 
 def _wanted(world: World, watch: Watch) -> None:
-    """What no fault has met is done, each as often as it was wanted."""
-    if None in world.touched:
+    """What no fault has met is done, each as often as it was wanted; what needs an approval may not get it."""
+    if None in world.touched or world.plan.policy:
         return
     intents: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     unclear: set[tuple[str, str, str]] = set()
@@ -175,7 +188,7 @@ def _unsent(world: World, watch: Watch) -> None:
     if kinds & _MAY_LEAVE_UNSENT:
         return
     for effect in world.ledger.effects():
-        if effect.status is Status.INDETERMINATE and effect.hex not in watch.senders:
+        if effect.status is Status.INDETERMINATE and effect.hex not in watch.senders and not effect.submitted:
             watch.broke("4.11", f"{effect.hex[:8]} is unknown, though nothing was ever sent for it")
 
 

@@ -7,7 +7,6 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.core.errors import GatewayError
-from gateway.core.model import Principal, Role
 from gateway.core.ports import Counter, Taken
 from gateway.service.asking import Asking, Pace
 from gateway.service.call_request import CallRequest
@@ -27,8 +26,16 @@ from tests.faults.callers import Served
 from tests.faults.clock import GatewayClock
 from tests.faults.loop import OWNER, Loop, Step
 from tests.faults.network import SERVED, LedgerWire, MerchantWire
-from tests.faults.plan import COMPANY
-from tests.faults.shop import LEASE_MARGIN_S, WAIT_MARGIN_S, AnyArguments, sign
+from tests.faults.plan import COMPANY, Ask
+from tests.faults.shop import (
+    LEASE_MARGIN_S,
+    RETENTION_S,
+    RUNTIME,
+    SUBMITTED_LEASE_S,
+    WAIT_MARGIN_S,
+    AnyArguments,
+    sign,
+)
 
 if TYPE_CHECKING:
     from tests.faults.run import World
@@ -44,7 +51,6 @@ class NoLimits:
         raise AssertionError("nothing is limited")
 
 
-_RUNTIME = Principal("assistant", Role.RUNTIME, frozenset({COMPANY}), "k1")
 _TRACE = Trace("req-1")
 RESULT_CAP: Final = 4_096
 PACE: Final = Pace(first_s=1.0, longest_s=60.0)
@@ -113,11 +119,12 @@ class Process:
             schemas=AnyArguments(),
             clock=self.clock,
             randomness=world.tokens,
-            limits=CallLimits(LEASE_MARGIN_S, WAIT_MARGIN_S),
+            limits=CallLimits(LEASE_MARGIN_S, WAIT_MARGIN_S, SUBMITTED_LEASE_S),
             result_cap=RESULT_CAP,
         )
-        self._handle = desk.handle_call
-        self.sweep = Sweep(ledger, self.decider, waiting, notes, self.clock)
+        self.desk = desk
+        keep_ms = int(RETENTION_S * 1000)
+        self.sweep = Sweep(ledger, self.decider, waiting, notes, self.clock, retention_ms=lambda _: keep_ms)
         self.resolve = ResolveUnknown(
             registry=registry, ledger=ledger, decider=self.decider, waiting=waiting, result_cap=RESULT_CAP
         )
@@ -143,11 +150,9 @@ class Process:
 
     async def _serve(self, served: Served) -> None:
         ask = served.ask
-        request = CallRequest(
-            COMPANY, ask.conversation, ask.tool, {"sku": ask.sku}, ask.call, ask.turn, ask.step, ask.attempt
-        )
+        served.began = self.world.loop.now
         try:
-            answer: Any = await self._handle(_RUNTIME, request, _TRACE)
+            answer: Any = await (self._handle(ask) if served.act is None else served.act(self))
         except GatewayError as problem:
             answer = problem
         except Exception as fault:
@@ -156,6 +161,12 @@ class Process:
         self.serving.discard(served)
         self.world.watch.answered(served, answer)
         served.hear(answer)
+
+    async def _handle(self, ask: Ask) -> Any:
+        request = CallRequest(
+            COMPANY, ask.conversation, ask.tool, {"sku": ask.sku}, ask.call, ask.turn, ask.step, ask.attempt
+        )
+        return await self.desk.handle_call(RUNTIME, request, _TRACE)
 
     def takes_step(self, loop: Loop, step: Step) -> bool:
         if not self.alive:

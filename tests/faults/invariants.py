@@ -18,7 +18,9 @@ from gateway.core.errors import GatewayError
 from gateway.core.outcome import Seen, SeenKind
 from gateway.core.ports import MerchantRequest
 from gateway.core.record import Effect, Mode, Status
+from gateway.service.claims import token_of
 from tests.faults import endings, judged
+from tests.faults.approvals import Approvals, same_work
 from tests.faults.merchant import Order
 from tests.faults.plan import COMPANY
 from tests.faults.replies import UNAVAILABLE, Meaning, Reply
@@ -28,6 +30,7 @@ from tests.faults.shop import BY_NAME
 if TYPE_CHECKING:
     from tests.faults.callers import Served
     from tests.faults.gateways import Process
+    from tests.faults.plan import Job
     from tests.faults.run import World
 
 _LOST: Final = "a claim that nobody waited for was lost by a failover"
@@ -83,6 +86,22 @@ class Watch:
         self.told_of_success: dict[tuple[str, str, str], set[str]] = {}
         """What was wanted and is said to be done, by what is identical."""
         self.said_failed: set[str] = set()
+        self.writer: Served | None = None
+        """The request whose write is applied just now."""
+        self.approvals = Approvals(self)
+        self.granted_at: dict[str, float] = {}
+        """When an approval was granted, by its id."""
+        self.claimed_at: dict[tuple[str, bytes], float] = {}
+        """When a token was given a claim."""
+        self.repeatable: set[str] = set()
+        """Keys of work that its runtime may do again: no harm is done by it."""
+        self.submitted: dict[tuple[str, str], str] = {}
+        """What a token without an id was answered with."""
+        self.intents: dict[str, dict[tuple[str, int], str]] = {}
+        """Of what is submitted without an id: by key and attempt, what was wanted."""
+        self.firsts: dict[tuple[str, str], float] = {}
+        self.undone: set[str] = set()
+        """Keys that came to nothing, or were forgotten: their number may name another since."""
 
     def broke(self, promise: str, what: str) -> None:
         self.broken.append((promise, what))
@@ -98,6 +117,8 @@ class Watch:
     def written(self, before: dict[bytes, Effect | None], writes: Writes, now_ms: int) -> None:
         """A swap is applied: `before` is what stood."""
         for event in writes.events:
+            if event.type in ("approval.granted", "approval.denied"):
+                self.granted_at[str(event.data["approval"])] = self.world.loop.now
             said = ", ".join(f"{name} {value}" for name, value in event.data.items() if name != "seen")
             self.world.say("ledger", f"{event.type} {(event.effect_id or b'').hex()[:8]}: {said}")
             if event.effect_id is not None:
@@ -106,6 +127,7 @@ class Watch:
                 judge = getattr(self, "_" + event.type.partition(".")[2], None)
                 if event.type.startswith("effect.") and judge is not None:
                     judge(event.effect_id.hex(), stood, becomes, event, now_ms)
+        self.approvals.written(before, writes)
         for effect in writes.effects.values():
             if effect is not None and len(effect.tokens) > MAX_TOKENS + self.absences[effect.hex]:
                 self.broke("9.4", f"{effect.hex[:8]} keeps {len(effect.tokens)} tokens")
@@ -114,6 +136,7 @@ class Watch:
         """A failover lost these. Claims are promised only where somebody waited for them (4.14)."""
         for writes in lost:
             self.forgotten.update(effect.hex() for effect in writes.effects)
+            self.undone.update(effect.hex() for effect in writes.effects)
             for event in writes.events:
                 if event.type == "effect.executing" and event.effect_id is not None:
                     self.started[event.effect_id.hex()] -= 1
@@ -121,6 +144,7 @@ class Watch:
                     self.claims_lost.add(lost_claim.tokens[-1] if lost_claim is not None else b"")
                     if not self.world.plan.waits:
                         self.excuse(event.effect_id.hex(), _LOST)
+        self.approvals.forgot(lost)
 
     def _proposed(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
         if becomes is None or becomes.turn is None:
@@ -133,6 +157,10 @@ class Watch:
     def _executing(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
         self.started[key] += 1
         self.said_failed.discard(key)
+        self.claimed_at[key, becomes.tokens[-1]] = self.world.loop.now
+        writer = self.writer
+        if writer is not None and writer.claim_token and token_of(writer.claim_token) != becomes.tokens[-1]:
+            self.broke("4.3", f"{key[:8]} is claimed under another token than it was submitted with")
         if becomes.mode is not Mode.AT_MOST_ONCE or key in self.excuses:
             return
         books = self.world.books
@@ -153,11 +181,23 @@ class Watch:
         self.must_not_happen(key, "recorded as failed")
 
     def _released(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
+        self.undone.add(key)
         self.must_not_happen(key, "released")
+
+    def _renewed(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
+        """7.2: only whoever holds the claim, for as long as its lease runs."""
+        token = token_of(self.writer.claim_token) if self.writer is not None else b""
+        if stood is None or stood.tokens[-1:] != (token,):
+            self.broke("7.2", f"{key[:8]} is renewed by somebody who does not hold it")
+            return
+        # It may lapse between the look and the write, where nobody else has looked yet; not before it was asked.
+        asked_ms = now_ms - int((self.world.loop.now - self.writer.began) * 1000) if self.writer is not None else now_ms
+        if stood.lapsed(asked_ms) and not self.ledger_jumped:
+            self.broke("4.5", f"{key[:8]} is renewed though its lease was over before that was asked")
 
     def must_not_happen(self, key: str, what: str) -> None:
         books = self.world.books
-        if key not in self.excuses and (books.of(key) or books.pending(key)):
+        if key not in self.excuses and key not in self.repeatable and (books.of(key) or books.pending(key)):
             done = "was done" if books.of(key) else "is still on its way"
             self.broke("5", f"{key[:8]} is {what}, but it {done}")
 
@@ -175,6 +215,8 @@ class Watch:
             self.broke("4.1", f"{key[:8]} is resolved though it is {stood and stood.status}")
         books, said = self.world.books, event.data["outcome"]
         self.absences[key] += said == "absent"
+        if said == "absent":
+            self.undone.add(key)
         if said == "succeeded":
             if not self.happened(key, becomes.outcome.result, becomes.outcome.dropped):
                 self._wrong(key)
@@ -217,6 +259,14 @@ class Watch:
         if stands == "executing" and lapsed and same and not self.ledger_jumped:
             self.broke("4.5", f"{effect.hex[:8]} is said to be executing, though its lease is over")
 
+    # the runtimes that run effects themselves
+
+    def runs(self, job: Job, key: str) -> None:
+        """A runtime begins its work, as it was told that it may."""
+        self.world.say("runtime", f"runs {key[:8]} ({job})")
+        if not self.started[key] and key not in self.forgotten:
+            self.broke("7.6", f"{key[:8]} is run by somebody for whom no effect.executing was written")
+
     # the merchant
 
     def sending(self, process: Process, served: Served | None, key: str) -> None:
@@ -255,6 +305,10 @@ class Watch:
         if order.key in self.excuses or order.key in self.forgotten:
             return
         status = None if effect is None else effect.status
+        if effect is not None and not same_work(effect, order.tool, order.sku):
+            self.broke("7.4", f"{order.key[:8]} is done with other arguments than it was asked for")
+        if order.key in self.repeatable:
+            return
         if status in (None, Status.FAILED, Status.ABSENT, Status.DENIED) or order.key in self.said_failed:
             self.broke("5", f"{order.key[:8]} is done though it was said not to be: {status}")
 
@@ -283,7 +337,16 @@ class Watch:
         if isinstance(answer, GatewayError):
             self.answers[answer.code] += 1
             self.world.say(f"gateway {served.gateway}", f"answers {served.ask.call}: {answer.code}")
-            judged.problem(self, served, answer)
+            if served.judge is not None:
+                served.judge(self, served, answer)
+            else:
+                judged.problem(self, served, answer)
+        elif served.judge is not None:
+            if isinstance(answer, dict):
+                said = f"{answer.get('decision', 'report')}/{answer['status']}"
+                self.answers[f"effects: {said}"] += 1
+                self.world.say(f"gateway {served.gateway}", f"answers: {said} ({(answer['effect_id'] or '')[:8]})")
+            served.judge(self, served, answer)
         else:
             self.answers[f"{answer.decision}/{answer.status}"] += 1
             self.world.say(f"gateway {served.gateway}", f"answers {served.ask.call}: {judged.told(answer)}")

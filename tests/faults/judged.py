@@ -109,6 +109,8 @@ def _as_seen(watch: Watch, served: Served, answer: Answer, key: str) -> None:
     last = served.meanings[-1]
     if last is Meaning.NOT_DONE and watch.started[key] > 1:
         return  # released, and claimed by another before this one could say so
+    if last is Meaning.UNKNOWN and watch.started[key] > 1 and answer.recorded:
+        return  # another took it up meanwhile (4.6), and knows
     expected = {
         Meaning.DONE: ("succeeded",),
         Meaning.REFUSED: ("failed",),

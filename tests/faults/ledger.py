@@ -12,15 +12,20 @@ from typing import Any, Final, NamedTuple
 
 from gateway.adapters import ledger_codec as codec
 from gateway.adapters.ledger_codec import identical_stamped, stamped
+from gateway.adapters.ledger_keys import bucket_of
 from gateway.core.conversation import CallSlot, Event, PrintSlot, View, Where, Writes
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.event_types import unlisted
 from gateway.core.granting import MAX_LIVE
+from gateway.core.identity import conversation_digest
 from gateway.core.ports import Line, LoggedEvent, Page, Swap
 from gateway.core.record import UNENDING, Effect, Status
+from gateway.core.requests import HOLD_MS
 
 Name = tuple[str, bytes]
 _EVER: Final = float("inf")
+_DUE: Final = (Status.EXECUTING, Status.AWAITING_APPROVAL)
+_UNKNOWN: Final = (Status.INDETERMINATE,)
 EMPTIED_MS: Final = 3_600_000
 """How long a slot that was emptied differs from one that never was (4.11)."""
 MOST_LOOKED_AT: Final = 3
@@ -105,14 +110,32 @@ class SimLedger:
         lapsed = sorted((at, id_) for id_, at in self.due_at.items() if behind < at <= now)
         if len(lapsed) >= limit:
             lapsed = [(at, id_) for at, id_ in lapsed if at <= lapsed[limit - 1][0]]
+        for _, gone in lapsed:
+            if self.effect(gone) is None:
+                self.due_at.pop(gone)  # it ended with its retention time, and nobody would look for it in vain
         found = (self.effect(id_) for _, id_ in lapsed)
         return Page(tuple(e for e in found if e is not None), str(lapsed[-1][0]) if len(lapsed) >= limit else None)
 
     def unknown(self, company: str | None, cursor: str | None, limit: int) -> Page:
-        behind = [id_ for id_ in sorted(self.unknown_ids) if id_.hex() > (cursor or "")]
+        return self._listed(self.unknown_ids, Status.INDETERMINATE, company, cursor, limit)
+
+    def pending(self, company: str, cursor: str | None, limit: int) -> Page:
+        return self._listed(self.due_at, Status.AWAITING_APPROVAL, company, cursor, limit)
+
+    def named(self, conversation: bytes, effect: bytes) -> Effect | None:
+        found = self.effect(effect)
+        if found is None:
+            return None
+        home = conversation_digest(found.company, found.conversation)
+        return found if bucket_of(home) == bucket_of(conversation) else None
+
+    def _listed(
+        self, index: Mapping[bytes, float], status: Status, company: str | None, cursor: str | None, limit: int
+    ) -> Page:
+        behind = [id_ for id_ in sorted(index) if id_.hex() > (cursor or "")]
         looked = behind[: min(limit, MOST_LOOKED_AT)]
         found = (self.effect(id_) for id_ in looked)
-        mine = (e for e in found if e is not None and company in (None, e.company) and e.status is Status.INDETERMINATE)
+        mine = (e for e in found if e is not None and company in (None, e.company) and e.status is status)
         return Page(tuple(mine), looked[-1].hex() if len(looked) == min(limit, MOST_LOOKED_AT) else None)
 
     def _needs_room(self) -> None:
@@ -242,13 +265,11 @@ class SimLedger:
                     _put(undo, self.live, (conversation, effect_id), _EVER)
             elif after is not None and _begins(after):
                 _put(undo, self.live, (conversation, effect_id), now + writes.keep_ms)
-            for status, index, life in (
-                (Status.EXECUTING, self.due_at, after.lease_ms if after is not None else 0),
-                (Status.INDETERMINATE, self.unknown_ids, 0),
-            ):
-                if is_ is status and after is not None and (was is not status or after.claimed_at is None):
-                    _put(undo, index, effect_id, now + life)
-                elif was is status and is_ is not status:
+            for index, listed in ((self.due_at, _DUE), (self.unknown_ids, _UNKNOWN)):
+                if is_ in listed and after is not None:
+                    if was is not is_ or _counts_anew(after, before):
+                        _put(undo, index, effect_id, _falls_due(after, now))
+                elif was in listed:
                     _put(undo, index, effect_id, None)
 
     def _log(self, undo: list[Any], conversation: bytes, events: Sequence[Event], now: int) -> None:
@@ -281,6 +302,23 @@ def _key(where: Where, name: Name) -> tuple[Any, ...]:
 
 def _begins(effect: Effect) -> bool:
     return effect.first_at is None if effect.status is Status.AWAITING_APPROVAL else effect.settled_at is None
+
+
+def _counts_anew(effect: Effect, before: Effect | None) -> bool:
+    """Whether this write changes when it falls due."""
+    if effect.status is Status.AWAITING_APPROVAL:
+        return effect.approval is not None and effect.approval.at is None
+    return effect.claimed_at is None or before is None or before.lease_ms != effect.lease_ms
+
+
+def _falls_due(effect: Effect, now: int) -> int:
+    """By the ledger's clock: when its lease is over, or the approval lapses which it waits for."""
+    if effect.status is Status.EXECUTING:
+        return (now if effect.claimed_at is None else effect.claimed_at) + effect.lease_ms
+    if effect.status is not Status.AWAITING_APPROVAL:
+        return now
+    timeout_ms = None if effect.approval is None else effect.approval.timeout_ms
+    return now + (HOLD_MS if timeout_ms is None else timeout_ms)
 
 
 def _ending(settled: float | None) -> float:

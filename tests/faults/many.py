@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from tests.faults.coverage import CELLS, KINDS, UNREACHABLE, Cell, watched
-from tests.faults.every_step import every_step
+from tests.faults.every_step import every_step, every_step_of_efforts
 from tests.faults.run import Result, run
 from tests.faults.shop import TOOLS
 from tests.faults.story import report, told
@@ -21,6 +21,8 @@ CHUNK: Final = 500
 TOLD: Final = 2
 """Stories kept of a part: making them small takes time."""
 ENOUGH: Final = 20
+EFFORTS: Final = "efforts"
+"""What runtimes run themselves, and approvals."""
 
 
 class Broken(NamedTuple):
@@ -104,10 +106,11 @@ def some(seeds: Iterable[int]) -> Figures:
 
 
 def steps_of(tool: str) -> Figures:
-    """Every step of the short histories of this tool."""
+    """Every step of the short histories of this tool, or of EFFORTS."""
     figures = Figures()
+    results = every_step_of_efforts() if tool == EFFORTS else every_step((tool,))
     with watched() as figures.cells:
-        for result in every_step((tool,)):
+        for result in results:
             plan = result.plan
             figures.take(result, plan.theme, lambda plan=plan: told(run(plan, telling=True)))  # type: ignore[misc]
     return figures
@@ -122,7 +125,7 @@ def many(first: int, number: int, say: Callable[[Figures], None], *, workers: in
     told how far it is. Stops early once enough of them broke."""
     figures, began = Figures(), time.monotonic()
     chunks = [range(at, min(at + CHUNK, first + number)) for at in range(first, first + number, CHUNK)]
-    asked: list[str | range] = [*(tool.name for tool in TOOLS), *chunks]
+    asked: list[str | range] = [EFFORTS, *(tool.name for tool in TOOLS), *chunks]
     with multiprocessing.get_context("spawn").Pool(workers or os.cpu_count()) as pool:
         for part in pool.imap_unordered(_part, asked):
             figures.add(part)

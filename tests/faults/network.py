@@ -11,6 +11,7 @@ from gateway.core.conversation import Event, EventLog, View, Where, Writes
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.outcome import Reason, Seen, SeenKind
 from gateway.core.ports import Line, LoggedEvent, MerchantRequest, Page, Swap
+from gateway.core.record import Effect
 from tests.faults.clock import wake
 from tests.faults.loop import NOBODY
 from tests.faults.merchant import Order, body_of
@@ -36,11 +37,15 @@ LATEST_START: Final = 0.75
 def kind_of(writes: Writes) -> On:
     """What a swap is for; one of a slot alone takes a claim back (4.11)."""
     types = [event.type for event in writes.events]
+    if "approval.granted" in types or "approval.denied" in types:
+        return On.DECIDE
     if "effect.executing" in types:
         return On.CLAIM
+    if "effect.renewed" in types:
+        return On.REPORT
     if not types:
         return On.BIND if writes.slots or writes.effects or writes.attempt_seen else On.END
-    return On.END if types != ["effect.proposed", "effect.awaiting_approval"] else On.BIND
+    return On.BIND if "approval.requested" in types else On.END
 
 
 class LedgerWire:
@@ -57,12 +62,19 @@ class LedgerWire:
     async def swap(self, where: Where, view: View, writes: Writes) -> Swap:
         kind = kind_of(writes)
         fault = self._world.meets(kind)
+        if fault is None and kind is On.DECIDE and writes.claims:
+            fault = self._world.meets(On.CLAIM)  # a grant is a claim as well
+        served = SERVED.get()
+        if fault is None and kind in (On.END, On.CLAIM) and served is not None and served.claim_token:
+            fault = self._world.meets(On.REPORT)
         if fault is not None and fault.kind == "too few replicas" and self._wait is None:
             fault = None
         short = fault is not None and fault.kind == "too few replicas"
 
         def write() -> Swap:
+            self._world.watch.writer = served
             swap = self._world.ledger.swap(where, view, writes)
+            self._world.watch.writer = None
             if self._wait is not None and swap.applied and writes.claims:
                 if not short:
                     self._world.ledger.acknowledged()
@@ -94,6 +106,14 @@ class LedgerWire:
         found: Page = await self._ask(On.READ, lambda: self._world.ledger.unknown(company, cursor, limit))
         return found
 
+    async def pending(self, company: str, cursor: str | None, limit: int) -> Page:
+        found: Page = await self._ask(On.READ, lambda: self._world.ledger.pending(company, cursor, limit))
+        return found
+
+    async def named(self, conversation: bytes, effect: bytes) -> Effect | None:
+        found: Effect | None = await self._ask(On.READ, lambda: self._world.ledger.named(conversation, effect))
+        return found
+
     async def ready(self) -> None:
         await self._ask(On.READ, lambda: None)
 
@@ -113,7 +133,7 @@ class LedgerWire:
         heard = loop.create_future()
         if world.ledger_down or name.endswith("not sent"):
             loop.call_later(there, _fail, heard, False, context=NOBODY)
-        elif name == "claim delivered after its withdrawal" and fault is not None:
+        elif "delivered after" in name and fault is not None:
             loop.call_later(GIVEN_UP_S, _fail, heard, True, context=NOBODY)
             loop.call_later(GIVEN_UP_S + fault.amount, self._deliver_late, run, context=NOBODY)
         else:

@@ -23,6 +23,10 @@ class How(StrEnum):
     MISUSED = "an id is given to another call in the same step"
     SUPERSEDED = "an earlier attempt goes on after a later one"
     NAMELESS = "a call without an id"
+    SUBMITTED = "a runtime submits an effect"
+    ANOTHER = "a runtime submits another under a new token"
+    TAKEN_OVER = "another runtime runs the turn again"
+    CHANGED = "a runtime submits other arguments under an id that waits for approval"
 
 
 @dataclass(frozen=True)
@@ -53,12 +57,71 @@ class Ask:
         return f"{self.conversation} {self.call} at {place}: {self.tool}({self.sku})"
 
 
+@dataclass(frozen=True)
+class Job:
+    """One effect that a runtime runs itself (7.2). `reply` is what its work comes to, as a merchant's answer; `dies`:
+    when the runtime is killed, and `back_s` later it resumes with the same token; 0: never."""
+
+    at: float
+    gateway: int
+    conversation: str
+    call: str | None
+    kind: str
+    target: str
+    sku: str
+    turn: str
+    step: int | None
+    attempt: int
+    token: str
+    intent: str
+    how: How = How.SUBMITTED
+    mode: str | None = None
+    reply: str = "order"
+    work_s: float = 0.05
+    renews: bool = False
+    naps_s: float = 0.0
+    """In the midst of its work, before it renews."""
+    sleeps_s: float = 0.0
+    """Between its work and its word on it."""
+    dies: str = ""
+    back_s: float = 0.0
+    tries: int = 4
+    patience: float = 12.0
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        return self.conversation, self.target, self.sku
+
+    def __str__(self) -> str:
+        place = "/".join(str(x) for x in (self.turn, self.step, self.attempt))
+        return f"{self.conversation} {self.call or 'no id'} at {place}: {self.kind} {self.target}({self.sku}), {self.token}"
+
+
+@dataclass(frozen=True)
+class Approver:
+    """Somebody who looks at what is pending, thinks for a while, and decides all of it (7.4). `times`: as often."""
+
+    at: float
+    gateway: int
+    who: str
+    grants: bool
+    thinks_s: float = 0.0
+    times: int = 1
+    tries: int = 4
+    patience: float = 8.0
+
+    def __str__(self) -> str:
+        return f"{self.who} {'grants' if self.grants else 'denies'}, {self.times} times, after {self.thinks_s:.3f}s"
+
+
 class On(StrEnum):
     """What a fault waits for: the n-th of these, counted over the history."""
 
     CLAIM = "claim written"
     END = "end written"
     BIND = "id bound"
+    DECIDE = "approval decided"
+    REPORT = "report written"
     READ = "ledger read"
     SEND = "request sent to a merchant"
     ASK = "question to a status endpoint"
@@ -97,15 +160,26 @@ class Plan:
     asks: tuple[Ask, ...]
     faults: tuple[Fault, ...]
     status: bool = False
+    jobs: tuple[Job, ...] = ()
+    approvers: tuple[Approver, ...] = ()
+    policy: str = ""
+    """The one that stands at first: a name in tests/faults/policies.py."""
 
     def lines(self) -> list[str]:
         durability = "claims wait for replicas" if self.waits else "nobody waits for replicas"
         durability += ", tools have a status endpoint" if self.status else ""
+        durability += f", policy: {self.policy}" if self.policy else ""
         return [
             f"seed {self.seed} ({self.theme}), {self.gateways} gateways, {durability}",
             *(
                 f"  ask   {ask.at:9.3f}s gateway {ask.gateway}: {ask} ({ask.how}; for {ask.intent})"
                 for ask in self.asks
             ),
+            *(
+                f"  job   {job.at:9.3f}s gateway {job.gateway}: {job} ({job.how}; for {job.intent}; {job.reply}"
+                f"{f'; dies {job.dies}' if job.dies else ''})"
+                for job in self.jobs
+            ),
+            *(f"  {one.at:9.3f}s gateway {one.gateway}: {one}" for one in self.approvers),
             *(f"  fault {fault}" for fault in self.faults),
         ]

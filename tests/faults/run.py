@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.core.errors import LedgerUnavailable
+from gateway.core.record import Effect, Status
+from gateway.core.requests import HOLD_MS
 from gateway.service.asking import Asking
+from tests.faults.approvers import approver
 from tests.faults.callers import Served, caller
 from tests.faults.clock import Chance, LedgerClock, Tokens, pause
 from tests.faults.gateways import PACE, Process
@@ -19,9 +22,11 @@ from tests.faults.loop import NOBODY, Loop, TooLong, running
 from tests.faults.merchant import Books
 from tests.faults.plan import Fault, On, Plan
 from tests.faults.resolvers import resolver
-from tests.faults.shop import HONOURS_KEYS, LEASE_MS, RETENTION_S, Shelf
+from tests.faults.runtimes import runtime
+from tests.faults.shop import HONOURS_KEYS, RETENTION_S, Shelf
 
 SWEEP_S = 2.0
+_FALLS_DUE = ("effect.executing", "effect.renewed", "effect.awaiting_approval", "approval.granted")
 ASKED_S = (1.3, 4.0, 15.0)
 """When merchants are asked about what became unknown, each gateway by itself."""
 HOURS_S = 4 * 3_600.0
@@ -57,7 +62,9 @@ class World:
         self.outages = 0
         self.silent_until = 0.0
         """Until then merchants break every connection before they have done anything."""
-        self.shelf = Shelf(status=plan.status)
+        self.shelf = Shelf(status=plan.status, policy=plan.policy)
+        self.moved_at: float | None = None
+        """When every tool was registered anew."""
         self.served: list[Served] = []
         self.tokens = Tokens()
         self.books = Books(HONOURS_KEYS)
@@ -137,6 +144,7 @@ class World:
             "ledger clock jumps": self._ledger_jumps,
             "merchant away": self._merchant_leaves,
             "tools registered elsewhere": self._move,
+            "policy changes": self._change_policy,
         }
         if fault.kind in acts:
             self.inject(fault, None)
@@ -165,6 +173,11 @@ class World:
 
     def _move(self, fault: Fault) -> None:
         self.shelf.moved = True
+        if self.moved_at is None:
+            self.moved_at = self.loop.now
+
+    def _change_policy(self, fault: Fault) -> None:
+        self.shelf.phases.change(self.loop.now, fault.what)
 
     def _gateway_jumps(self, fault: Fault) -> None:
         self.processes[fault.gateway % self.plan.gateways].clock.skew_ms += int(fault.amount)
@@ -176,8 +189,9 @@ class World:
 
     def _written(self, before: Any, writes: Any, now_ms: int) -> None:
         self.watch.written(before, writes, now_ms)
-        if any(event.type == "effect.executing" for event in writes.events):
-            lapse = LEASE_MS / 1000 + self._chance.between(0, SWEEP_S, 8, len(self.ledger.journal))
+        if any(event.type in _FALLS_DUE for event in writes.events):
+            falls = max((_falls_due_s(effect) for effect in writes.effects.values() if effect is not None), default=0.0)
+            lapse = falls + self._chance.between(0, SWEEP_S, 8, len(self.ledger.journal))
             self.loop.call_later(lapse, self._sweep, 0, context=NOBODY)
         if self.plan.status and any(event.type == "effect.indeterminate" for event in writes.events):
             for after in ASKED_S:
@@ -211,6 +225,10 @@ class World:
                 self.loop.call_later(fault.at, self._befall, fault, context=NOBODY)
         for ask in self.plan.asks:
             self.loop.create_task(caller(self, ask), context=NOBODY.copy())
+        for job in self.plan.jobs:
+            self.loop.create_task(runtime(self, job), context=NOBODY.copy())
+        for one in self.plan.approvers:
+            self.loop.create_task(approver(self, one), context=NOBODY.copy())
         try:
             self.loop.drain()
             self._heal()
@@ -220,7 +238,7 @@ class World:
             self.watch.broke("9.4", str(endless))
         for fault in self.loop.faults:
             self.watch.broke("8", f"background work ended in {type(fault).__name__}: {fault}")
-        self.faults.update({str(ask.how): 1 for ask in self.plan.asks})
+        self.faults.update({str(one.how): 1 for one in (*self.plan.asks, *self.plan.jobs)})
         return Result(self.plan, self.watch.broken, self.faults, self.watch.answers, self.watch.excused, self.lines)
 
     def _heal(self) -> None:
@@ -240,6 +258,13 @@ class World:
                 await pause(self.loop, 2 * PACE.longest_s)
 
         self.living().spawn(sweep())
+
+
+def _falls_due_s(effect: Effect) -> float:
+    if effect.status is Status.AWAITING_APPROVAL:
+        stands_ms = None if effect.approval is None else effect.approval.timeout_ms
+        return (HOLD_MS if stands_ms is None else stands_ms) / 1000
+    return effect.lease_ms / 1000
 
 
 async def _once(asking: Asking) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gateway.core.model import Company, SigningSecret, Tool
+from gateway.core.model import Company, Principal, Role, SigningSecret, Tool
+from gateway.core.policy import Bundle
 from gateway.core.record import Mode
 from gateway.core.requests import OnRepeat
 from heuristics import classify
 from tests.faults.plan import COMPANY
+from tests.faults.policies import Phases
 
 TIMEOUT_S: Final = 2.0
 LEASE_MARGIN_S: Final = 1.0
@@ -45,15 +47,20 @@ HOLDS: Final = tuple(tool for tool in TOOLS if tool.on_repeat is not OnRepeat.RU
 RUNS: Final = tuple(tool for tool in TOOLS if tool.on_repeat is OnRepeat.RUN)
 DECLARES_UNAVAILABLE: Final = tuple(tool for tool in TOOLS if tool.unavailable_means_not_executed)
 HONOURS_KEYS: Final = frozenset(tool.name for tool in RETRIES)
-_COMPANY: Final = Company(COMPANY, max_steps=None, repeat_window_s=WINDOW_S, retention_s=RETENTION_S)
+_COMPANY: Final = Company(
+    COMPANY, max_steps=None, repeat_window_s=WINDOW_S, retention_s=RETENTION_S, customer_may_approve=True
+)
+RUNTIME: Final = Principal("assistant", Role.RUNTIME, frozenset({COMPANY}), "k1")
+SUBMITTED_LEASE_S: Final = LEASE_MS / 1000
 _SECRETS: Final = [SigningSecret("s1", "whsec_" + "c2VjcmV0" * 4)]
 
 
 class Shelf:
     """A registry that holds one company; `status`: whether its tools have a status endpoint (5.4)."""
 
-    def __init__(self, *, status: bool) -> None:
+    def __init__(self, *, status: bool, policy: str = "") -> None:
         self._status = status
+        self.phases = Phases(policy)
         self.moved = False
         """Whether every tool has been registered anew, at another shop."""
 
@@ -73,8 +80,8 @@ class Shelf:
 
     platform_policy = None
 
-    def policy(self, company: str) -> None:
-        return None
+    def policy(self, company: str) -> Bundle | None:
+        return self.phases.bundle
 
     def secrets(self, company: str) -> list[SigningSecret]:
         return _SECRETS

@@ -30,14 +30,20 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     """Plans with one thing less, the biggest cuts first."""
     for at in range(len(plan.asks)):
         yield replace(plan, asks=plan.asks[:at] + plan.asks[at + 1 :])
+    for at in range(len(plan.jobs)):
+        yield replace(plan, jobs=plan.jobs[:at] + plan.jobs[at + 1 :])
+    for at in range(len(plan.approvers)):
+        yield replace(plan, approvers=plan.approvers[:at] + plan.approvers[at + 1 :])
     for at in range(len(plan.faults)):
         yield replace(plan, faults=plan.faults[:at] + plan.faults[at + 1 :])
-    if plan.gateways > 2 and all(ask.gateway < 2 for ask in plan.asks):
+    if plan.gateways > 2 and all(one.gateway < 2 for one in (*plan.asks, *plan.jobs, *plan.approvers)):
         yield replace(plan, gateways=2)
     if plan.status:
         yield replace(plan, status=False)
     if plan.waits:
         yield replace(plan, waits=False)
+    if plan.policy:
+        yield replace(plan, policy="")
     for at, ask in enumerate(plan.asks):
         for plainer in (replace(ask, tries=1), replace(ask, patience=8.0), replace(ask, gateway=0)):
             if plainer != ask:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import Counter
 from typing import Any
 
 import fakeredis._helpers
@@ -22,8 +23,22 @@ from gateway.core import identity
 from gateway.core.conversation import View, Where, Writes
 from gateway.core.identity import Kind, Place, Scope
 from gateway.core.ports import Page, Swap
-from gateway.core.record import Fault, Mode, Outcome, Status
-from gateway.core.requests import Claim, Lose, OnRepeat, Release, Resolve, Settle, Terms
+from gateway.core.record import Effect, Fault, Mode, Outcome, Status
+from gateway.core.requests import (
+    HOLD_MS,
+    Asks,
+    Claim,
+    Expire,
+    Grant,
+    Lose,
+    OnRepeat,
+    Refuse,
+    Release,
+    Renew,
+    Resolve,
+    Settle,
+    Terms,
+)
 from gateway.service.deciding import Decider
 from tests.faults.ledger import SimLedger
 
@@ -81,22 +96,29 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
+ASKS = (None, None, Asks(("operator",), 900_000), Asks(("operator", "customer"), 30_000, "Is it meant?"))
+
+
 def ask(rng: random.Random, token: int) -> Claim:
     turn = rng.choice((None, "t1", "t1", "t2"))
     read = identity.read_arguments({"sku": rng.choice("AAB")})
     mode, on_repeat = rng.choice(list(Mode)), rng.choice(list(OnRepeat))
+    submitted = rng.random() < 0.3
+    endpoint = "" if submitted else "https://shop.example/"
     return Claim(
         company="acme",
         conversation=rng.choice(("c1", "c1", "c2")),
-        tool_call_id=rng.choice("aabc"),
+        tool_call_id=rng.choice("aabc") if not submitted or turn is None or rng.random() < 0.5 else None,
         kind=Kind.TOOL_CALL,
         target="place_order",
         arguments=read,
         fingerprint=identity.fingerprint(Kind.TOOL_CALL, "place_order", read.canonical),
         place=Place(turn, rng.choice((None, 1, 2)) if turn else None, rng.choice((None, 1, 2)) if turn else None),
         scope=Scope.AUTO,
-        terms=Terms(mode, on_repeat, 15_000, 1, "https://shop.example/", 60_000, KEEP_MS, 40_000),
+        terms=Terms(mode, on_repeat, 15_000, rng.choice((1, 1, 2)), endpoint, 60_000, KEEP_MS, 40_000),
         token=b"token-%d" % token,
+        submitted=submitted,
+        asks=rng.choice(ASKS),
     )
 
 
@@ -115,14 +137,45 @@ async def pages(look: Any) -> list[bytes]:
     return sorted(found)
 
 
-async def one_step(rng: random.Random, decider: Decider, both: Both, granted: list[Any], number: int) -> None:
+Held = tuple[Effect, Claim]
+
+
+async def decide(rng: random.Random, decider: Decider, effect: Effect, claim: Claim, number: int) -> str:
+    """Of what is held: what a decision, or the time, makes of it."""
+    assert effect.approval is not None
+    approval, by = effect.approval.id, rng.choice(("op", "boss"))
+    if rng.random() < 0.6:
+        decided = replace(claim, token=b"grant-%d" % number, refusal=None, repeat_of=frozenset())
+        decision, _ = await decider.grant(Grant(effect.effect_id, approval, by, decided), effect)
+    elif rng.random() < 0.5:
+        decision, _ = await decider.end(Refuse(effect.effect_id, approval, by, HOLD_MS, KEEP_MS), effect)
+    else:
+        decision, _ = await decider.end(Expire(effect.effect_id, HOLD_MS, KEEP_MS), effect)
+    return type(decision).__name__
+
+
+async def same_pending(real: RedisLedger, simulated: SimLedger) -> None:
+    """7.4: what waits for approval is the same in both."""
+    for company in ("acme", "globex"):
+        listed = await pages(lambda cursor, company=company: real.pending(company, cursor, 2))
+        assert listed == await pages(lambda cursor, company=company: given(simulated.pending(company, cursor, 2)))
+        assert not (listed and company == "globex")
+
+
+async def one_step(
+    rng: random.Random, decider: Decider, both: Both, granted: list[Any], held: list[Held], number: int
+) -> str:
     if rng.random() < 0.1:
         await decider.withdraw(ask(rng, rng.randrange(number + 1)))
-        return
+        return ""
+    if held and rng.random() < 0.3:
+        return await decide(rng, decider, *rng.choice(held[-4:]), number)
     if not granted or rng.random() < 0.5:
-        decision, _ = await decider.claim(ask(rng, number), likely_new=rng.random() < 0.5)
+        claim = ask(rng, number)
+        decision, _ = await decider.claim(claim, likely_new=rng.random() < 0.5)
         granted += [decision.effect] if isinstance(decision, d.Granted) else []
-        return
+        held += [(decision.effect, claim)] if isinstance(decision, d.Blocked) and decision.effect.approval else []
+        return ""
     effect, outcome = rng.choice(granted), rng.choice(OUTCOMES)
     token = effect.tokens[-1]
     ends = (
@@ -130,8 +183,10 @@ async def one_step(rng: random.Random, decider: Decider, both: Both, granted: li
         Release(effect.effect_id, token, "not sent", KEEP_MS),
         Lose(effect.effect_id, rng.choice((None, token)), "timeout"),
         Resolve(effect.effect_id, outcome, "op", "", KEEP_MS),
+        Renew(effect.effect_id, token, 15_000),
     )
     await decider.end(rng.choice(ends), effect)
+    return ""
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -143,12 +198,14 @@ async def test_p4_15_the_simulated_ledger_decides_stamps_and_forgets_as_the_real
     client = open_client(parse_ledger_url("memory"))
     commands = Commands(client)
     real, simulated = RedisLedger(commands), SimLedger(clock)
-    both, granted = Both(real, simulated), []
+    both, granted, held, decided = Both(real, simulated), [], [], Counter()
     decider = Decider(both, sleep=lambda _: asyncio.sleep(0))  # type: ignore[arg-type]
     try:
         for number in range(160):
             clock.ms += rng.choice((1, 1, 500, 15_000, 61_000) if rng.random() < 0.97 else (2 * KEEP_MS,))
-            await one_step(rng, decider, both, granted, number)
+            decided[await one_step(rng, decider, both, granted, held, number)] += 1
+            if number % 40 == 0:
+                await same_pending(real, simulated)
         for conversation in ("c1", "c2"):
             digest = identity.conversation_digest("acme", conversation)
             now = [e.event for e in await real.events(digest, 0, 5_000)]
@@ -161,7 +218,14 @@ async def test_p4_15_the_simulated_ledger_decides_stamps_and_forgets_as_the_real
             ours = await pages(lambda cursor, company=company: given(simulated.unknown(company, cursor, 2)))
             assert listed == ours
             assert not (listed and company == "globex")
+        await same_pending(real, simulated)
+        for effect in {effect.effect_id: effect for effect, _ in held}.values():
+            for conversation in ("c1", "c2"):
+                digest = identity.conversation_digest("acme", conversation)[:2]
+                assert await real.named(digest, effect.effect_id[:16]) == simulated.named(digest, effect.effect_id[:16])
         assert granted
+        assert held
+        assert decided["Granted"] + decided["Approved"] + decided["Settled"]
     finally:
         await commands.close()
         await client.aclose()

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from tests.faults.efforts import Chosen, approved, beside_unknown, late_runtimes, outdated, submissions, taken_back
 from tests.faults.plan import Ask, Fault, How, On, Plan
+from tests.faults.policies import POLICIES
 from tests.faults.replies import FAULTS as REPLIED
 from tests.faults.replies import REPLIES, Meaning
 from tests.faults.shop import AT_MOST_ONCE, DECLARES_UNAVAILABLE, RETRIES, TOOLS
@@ -59,17 +61,42 @@ FAULTS: Final[dict[str, tuple[On, float, tuple[float, ...], tuple[str, ...]]]] =
     "ledger clock jumps": (On.TIME, 5, (HOUR_MS, -HOUR_MS), ("",)),
     "merchant away": (On.TIME, 4, (0.5, 3.0, 9.0), ("",)),
     "tools registered elsewhere": (On.TIME, 6, *_NOTHING),
+    "grant not sent": (On.DECIDE, 2, *_NOTHING),
+    "grant reply lost": (On.DECIDE, 3, *_NOTHING),
+    "grant reply slow": (On.DECIDE, 2, (0.5, 2.0, 3.5), ("",)),
+    "grant delivered after it was given up": (On.DECIDE, 2, (0.5, 2.0, 8.0), ("",)),
+    "report not sent": (On.REPORT, 3, *_NOTHING),
+    "report reply lost": (On.REPORT, 3, *_NOTHING),
+    "policy changes": (On.TIME, 9, (0.0,), tuple(name for name in POLICIES if name)),
     **{kind: (On.ASK, 3, (0.0,), whats) for kind, whats in STATUS_FAULTS.items()},
     "operator resolves": (On.TIME, 14, (0.0, 0.0, 1.0), ("absent", "absent", "failed", "succeeded")),
     **{kind: (On.SEND, 4, (0.0,), whats) for kind, whats in REPLIED.items()},
 }
 """Kind -> what it waits for, how early it may come, amounts, and what it may be."""
-_WEIGHTS: Final = {"gateway killed": 4.0, "gateway paused": 2.0, "ledger failover": 2.0, "claim reply lost": 2.0}
+_RARE: Final = ("grant", "report", "policy")
+_WEIGHTS: Final = {
+    **{kind: 0.3 for kind in FAULTS if kind.startswith(_RARE)},
+    "gateway killed": 4.0,
+    "gateway paused": 2.0,
+    "ledger failover": 2.0,
+    "claim reply lost": 2.0,
+}
+_OF_EFFORTS: Final = {kind: 3.0 for kind in FAULTS if kind.startswith(_RARE)}
 
 
 def _faults(rng: random.Random, gateways: int, most: int) -> tuple[Fault, ...]:
     kinds = rng.choices(list(FAULTS), [_WEIGHTS.get(kind, 1.0) for kind in FAULTS], k=rng.randint(0, most))
     return tuple(_fault(rng, kind, gateways) for kind in kinds)
+
+
+def _befalls_efforts(rng: random.Random, gateways: int, most: int) -> tuple[Fault, ...]:
+    """The same, where approvals and reports are written."""
+    weights = [_OF_EFFORTS.get(kind, _WEIGHTS.get(kind, 1.0)) for kind in FAULTS]
+    return tuple(_fault(rng, kind, gateways) for kind in rng.choices(list(FAULTS), weights, k=rng.randint(0, most)))
+
+
+def _with(story: Callable[[random.Random, Plan, Chosen], Plan]) -> Callable[[random.Random, Plan], Plan]:
+    return lambda rng, plan: story(rng, plan, _befalls_efforts)
 
 
 def _anything(rng: random.Random, plan: Plan) -> Plan:
@@ -208,4 +235,10 @@ THEMES: Final[dict[str, tuple[float, Callable[[random.Random, Plan], Plan]]]] = 
     "days": (2, _days),
     "asked": (16, _asked),
     "stubborn": (0.3, _stubborn),
+    "submissions": (22, _with(submissions)),
+    "approved": (18, _with(approved)),
+    "outdated": (6, _with(outdated)),
+    "late runtimes": (4, _with(late_runtimes)),
+    "beside unknown": (4, _with(beside_unknown)),
+    "taken back": (2, _with(taken_back)),
 }

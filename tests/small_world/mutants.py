@@ -75,7 +75,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a re-run turn starts its numbers elsewhere",
-        *(granting, "_new", "effect_id=own.effect", "effect_id=own.effect[::-1]"),
+        *(granting, "new", "effect_id=own.effect", "effect_id=own.effect[::-1]"),
         "a turn run over",
     ),
     Mutant(

@@ -26,7 +26,7 @@ TOLD: Final[dict[str, tuple[frozenset[str], str]]] = {
     "effect.denied": (frozenset({"awaiting_approval"}), "denied"),
 }
 """Type of an event -> what a reader of the log must believe before it, and believes after it."""
-ASIDE: Final = frozenset({"effect.conflict", "approval.expired"})
+ASIDE: Final = frozenset({"effect.conflict", "approval.requested", "approval.expired"})
 """Events that change no status."""
 
 
