@@ -1,4 +1,4 @@
-"""`oncegate events`: the event log of a conversation, or of a company's own doings; `events tail` follows it."""
+"""`oncegate events`: the event log of a conversation, or of a company's own doings; `--tail` follows it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def _list(arguments: argparse.Namespace) -> int:
         none = False
         _show(arguments, event)
     if none and not arguments.json:
-        print("none")
+        whose = f"company {remote.word(arguments.company)}"
+        where = "" if arguments.conversation is None else f", conversation {remote.word(arguments.conversation)}"
+        behind = f" behind {arguments.after}" if arguments.after else ""
+        print(f"none: the log of {whose}{where} has no events{behind}")
     return 0
 
 
