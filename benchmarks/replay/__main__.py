@@ -25,10 +25,10 @@ examples:
   python -m benchmarks.replay calls.jsonl
   python -m benchmarks.replay calls.jsonl --limit 20 --restarts 1 --json
 
-FILE has one conversation a line, {"conversation": NAME, "calls": [CALL, …]}, its calls in the order they were made. A
-CALL is {"turn", "step", "tool_call_id", "tool", "arguments", "result"}: turn a number or a text; step a whole number from
-1; the others texts. `arguments` is the model's own text, `result` what the tool answered, as JSON or as text; one that
-begins with "Error" was a refusal, an empty one no result. tests/replay/odd_conversations.jsonl is such a file.
+FILE has one conversation a line, {"conversation": NAME, "calls": [CALL, …]}, its calls in the order they were made.
+A CALL is {"turn", "step", "tool_call_id", "tool", "arguments", "result"}: turn a number or a text; step a whole number
+from 1; the others texts. `arguments` is the model's own text, `result` what the tool answered, as JSON or as text; one
+that begins with "Error" was a refusal, an empty one no result. tests/replay/odd_conversations.jsonl is such a file.
 """
 
 

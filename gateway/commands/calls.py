@@ -96,7 +96,7 @@ def _show(arguments: argparse.Namespace) -> int:
         "step": arguments.step,
     }
     answer = remote.ask(arguments, "GET", remote.path("calls"), query=query)
-    # A call that was denied has no record; why it was is in the log.
+    # A call that was denied, or came too often, has no record; why is in the log.
     denied = [] if answer["calls"] else _denials(arguments)
     told = [(call, _explained(arguments, call["events"], call["effect_id"])) for call in answer["calls"]]
     refused = [(event, _explained(arguments, [event])) for event in denied]
@@ -109,7 +109,7 @@ def _show(arguments: argparse.Namespace) -> int:
         _tell(call["events"], explained)
         _show_outcome(call)
     for event, explained in refused:
-        print(f"{remote.word(arguments.tool_call_id)}  denied, not recorded")
+        print(f"{remote.word(arguments.tool_call_id)}  {event['type'].removeprefix('effect.')}, not recorded")
         _tell([event], explained)
     if answer["calls"] or denied:
         return 0
@@ -143,7 +143,7 @@ def _denials(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     return [
         event
         for event in remote.events(arguments, arguments.company, arguments.conversation)
-        if event["type"] == "effect.denied"
+        if event["type"] in ("effect.denied", "effect.rate_limited")
         and event["effect_id"] is None
         and event.get("tool_call_id") == arguments.tool_call_id
         and arguments.turn in (None, event.get("turn"))

@@ -248,6 +248,17 @@ def test_p4_7_a_denied_call_is_told_from_the_log(played, capsys, turn, status):
     assert (f"--effect {'ab' * 32}" in said) == (status == 0)
 
 
+def test_p7_5_a_call_that_came_too_often_is_told_from_the_log(played, capsys):
+    """7.5: it leaves no claim, and is no riddle for that."""
+    limited = {**DENIAL, "type": "effect.rate_limited", "code": None, "first": None, "retry_after_s": 60}
+    played.answers["/v1/calls"] = {"calls": [], "cursor": None}
+    played.answers["/v1/events"] = {"events": [limited]}
+    assert played.run("calls", "show", "acme", "c-1", "call_2") == 0
+    said = capsys.readouterr().out
+    assert said.startswith("call_2  rate_limited, not recorded\n")
+    assert "Too many calls for now" in said
+
+
 def test_an_effect_is_told_from_the_events_of_its_conversation(played, capsys):
     """By how its id begins: logs and metrics show no more."""
     played.answers["/v1/events"] = {"events": LOST}
