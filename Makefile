@@ -53,7 +53,7 @@ faults: setup ## 100,000 histories of faults in virtual time (ARGS="--seed N" te
 	@$(BIN)/python -m tests.faults $(ARGS)
 
 replay: setup ## Replay recorded calls: make replay DATA=calls.jsonl
-	@test -n "$(DATA)" || { echo "which calls? make replay DATA=calls.jsonl" >&2; exit 2; }
+	@test -n "$(DATA)" || { echo "which calls? make replay DATA=calls.jsonl (its format: python -m benchmarks.replay --help)" >&2; exit 2; }
 	@$(BIN)/python -m benchmarks.replay "$(DATA)"
 
 chaos: setup ## Kill, stop and cut off real processes, and look what is true after: make chaos ARGS="--seed 7 --seconds 30"

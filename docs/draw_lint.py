@@ -24,9 +24,9 @@ LIST_HEAD = """\
 # Lint rules
 
 `oncegate lint` looks at tools as they are declared, before they ship: [what it reads](formats.md). A registration runs
-the same rules (promise 3.5). Errors and warnings fail a run (exit status 1) and, where a company says
-`on_finding = "refuse"`, a registration; notes fail nothing. A page says what a rule finds, why that is bad, an example,
-and what to write instead; so does `oncegate lint --explain OG101`.
+the same rules ([promise 3.5](../semantics.md); other numbers in brackets are promises too). Errors and warnings fail a
+run (exit status 1) and, where a company says `on_finding = "refuse"`, a registration; notes fail nothing. A page says
+what a rule finds, why that is bad, an example, and what to write instead; so does `oncegate lint --explain OG101`.
 
 A rule's code stays what it is. `--select OG1 --ignore OG102` choose by beginnings of codes, the longer one wins.
 
@@ -53,7 +53,7 @@ ignore = ["OG110"]
 heuristic = "words"                       # what will judge these tools: "words" or "platform"; left out: not known
 providers = ["openai", "anthropic"]       # whose limits on names count
 overrides = { "sync_*" = true }           # what is side-effecting, as a company's overrides (3.3)
-baseline = "lint-baseline.json"
+baseline = "lint-baseline.json"           # has to be there: oncegate lint --write-baseline lint-baseline.json PATH…
 
 [tool.oncegate.lint.per-file-ignores]
 "legacy/*.json" = ["OG3"]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from gateway.adapters.claim_wait import ClaimWait
 from gateway.adapters.filesystems import network_filesystem
-from gateway.adapters.local_redis import LocalRedis
+from gateway.adapters.local_redis import SOCKET_NAME, LocalRedis
 from gateway.adapters.redis_clients import close_client, connector, open_client
 from gateway.adapters.redis_cluster import ClusterCommands
 from gateway.adapters.redis_commands import Commands, SendsCommands
@@ -63,6 +65,16 @@ async def open_commands(
 async def _stop(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.wait([task])
+
+
+def beside(folder: Path, command: str) -> str:
+    """What to do where another process holds an embedded ledger that a command has to look into: its Redis can be asked
+    beside that process, its files cannot."""
+    socket = folder.absolute() / SOCKET_NAME
+    held = f"the embedded ledger in {folder.absolute()} is open in another process, such as a gateway that runs"
+    if not socket.is_socket():  # where the folder's path is too long it lies elsewhere
+        return f"{held}: stop that one first"
+    return f"{held}; ask its Redis beside it: {command} --ledger {shlex.quote(f'unix://{socket}')}"
 
 
 async def examine_ledger(settings: Settings, commands: SendsCommands) -> list[Finding]:

@@ -13,15 +13,32 @@ import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 from benchmarks.processes import StartFailed
 from benchmarks.replay.recorded import BadRecording, load
 from benchmarks.replay.report import text
 from benchmarks.replay.run import RESTARTS, counts, replay
 
+FORMAT: Final = """\
+examples:
+  python -m benchmarks.replay calls.jsonl
+  python -m benchmarks.replay calls.jsonl --limit 20 --restarts 1 --json
+
+FILE has one conversation a line, {"conversation": NAME, "calls": [CALL, …]}, its calls in the order they were made.
+A CALL is {"turn", "step", "tool_call_id", "tool", "arguments", "result"}: turn a number or a text; step a whole number
+from 1; the others texts. `arguments` is the model's own text, `result` what the tool answered, as JSON or as text; one
+that begins with "Error" was a refusal, an empty one no result. tests/replay/odd_conversations.jsonl is such a file.
+"""
+
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.replay", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.replay",
+        description=__doc__,
+        epilog=FORMAT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("file", type=Path, help="one conversation a line, as JSON")
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N conversations")
     parser.add_argument("--restarts", type=int, default=RESTARTS, metavar="N", help=f"default {RESTARTS}")

@@ -44,6 +44,8 @@ _SETTINGS: Final = {
 }
 # A socket's path has to fit into 104 bytes on BSD and macOS, 108 on Linux, with its closing zero.
 _LONGEST_SOCKET_PATH: Final = 103
+SOCKET_NAME: Final = "redis.sock"
+"""Within the folder, where its path is short enough."""
 _LOOK_EVERY_S: Final = 0.01
 _LAST_LINES: Final = 8
 
@@ -188,11 +190,11 @@ class LocalRedis:
         return lock
 
     def _choose_socket(self) -> Path:
-        socket = self.folder / "redis.sock"
+        socket = self.folder / SOCKET_NAME
         if len(os.fsencode(socket)) <= _LONGEST_SOCKET_PATH:
             return socket
         self._socket_folder = Path(tempfile.mkdtemp(prefix="oncegate-"))  # 0700
-        socket = self._socket_folder / "redis.sock"
+        socket = self._socket_folder / SOCKET_NAME
         if len(os.fsencode(socket)) > _LONGEST_SOCKET_PATH:
             raise LocalRedisError("the paths of the folder and of TMPDIR are both too long for a socket")
         return socket

@@ -26,6 +26,8 @@ from gateway.core.policy_reading import PolicyProblem, PolicyRefused
 from gateway.core.strict_json import JsonRefused, Number, parse
 
 _OF_A_BUNDLE: Final = ("default_action", "rules")
+_OF_A_COMPANY: Final = ("company", "secrets", "tools")
+_NO_POLICY: Final = "is a company's file and has no [policy]: its rules stand under [policy] and [[policy.rules]]"
 
 
 def read_policy_file(path: Path) -> Bundle | None:
@@ -55,6 +57,9 @@ def read_any_policy(text: str, name: str) -> Bundle:
             return read_bundle(document["policy"], stated if isinstance(stated, str) else Path(name).stem)
         except PolicyRefused as refused:
             raise within_policy(refused) from None
+    if isinstance(document, dict) and "policy" not in document and any(key in document for key in _OF_A_COMPANY):
+        # Read as a bundle, every table of it would be an unknown field.
+        raise PolicyRefused([PolicyProblem((), _NO_POLICY)])
     return read_bundle(document)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+import shlex
+from collections.abc import Sequence
+from typing import Any, Final
 
 from gateway.commands import remote
-from gateway.core.explain import explain
+from gateway.core.explain import Explained, explain
 
 EXAMPLES = """\
 examples:
@@ -17,8 +19,25 @@ examples:
   oncegate calls unknown acme
   oncegate calls resolve acme c-42 EFFECT --succeeded '"Order MO-1001 placed."' --note "seen in the shop"
 """
+SHOW_EXAMPLES = """\
+examples:
+  oncegate calls show acme c-42 call_9f
+  oncegate calls show acme c-42 call_9f --turn t-7 --json     (where the same id names calls of several turns)
+  oncegate calls show acme c-42 --effect 7d955ba7             (how its effect id begins, as logs show it)
+
+Exit status 0: told; 1: nothing of it is recorded, or the gateway cannot be asked.
+"""
+UNKNOWN_EXAMPLES = """\
+examples:
+  oncegate calls unknown acme
+  oncegate calls unknown acme --json | jq -r '.calls[].effect_id'
+
+A line a call: when it was first asked for, its conversation, tool_call_id, tool and effect id. All of them are
+listed, --limit at a time. Exit status 0 also where there are none.
+"""
 RESOLVE_EXAMPLES = """\
-EFFECT is the effect_id that `oncegate calls unknown` lists. Look at the merchant's side first: its key for the call is
+EFFECT is the effect_id that `oncegate calls unknown` lists, or how it begins (6 digits or more, and no other effect of
+the conversation may begin so). Look at the merchant's side first: its key for the call is
 the same id. What is said here is what every repeat of the call is told from then on.
 
 examples:
@@ -26,18 +45,22 @@ examples:
   oncegate calls resolve acme c-42 EFFECT --failed card_declined --message "The card was declined." --note "shop's log"
   oncegate calls resolve acme c-42 EFFECT --absent --note "the shop has no such order; it may be made again"
 """
+FULL_ID: Final = 64
+"""Hex digits of an effect id."""
+LEAST_BEGINNING: Final = 6
+"""Of an effect id that is resolved by how it begins: a slip of the hand must not name another call."""
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    show = actions.add_parser("show", help="what became of one id or effect, why, and what can be done now")
-    unknown = actions.add_parser("unknown", help="calls whose outcome is not known")
-    resolve = actions.add_parser(
-        "resolve",
-        help="say how an unknown outcome ended",
-        epilog=RESOLVE_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    show, unknown, resolve = (
+        remote.add_action(actions, name, purpose, examples)
+        for name, purpose, examples in (
+            ("show", "what became of one id or effect, why, and what can be done now", SHOW_EXAMPLES),
+            ("unknown", "calls whose outcome is not known", UNKNOWN_EXAMPLES),
+            ("resolve", "say how an unknown outcome ended", RESOLVE_EXAMPLES),
+        )
     )
     for action, act in ((show, _show), (unknown, _unknown), (resolve, _resolve)):
         remote.add_options(action)
@@ -45,12 +68,12 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         action.set_defaults(run=remote.run, act=act)
     show.add_argument("conversation")
     show.add_argument("tool_call_id", nargs="?")
-    show.add_argument("--turn")
-    show.add_argument("--step", type=int)
+    show.add_argument("--turn", help="only the call of this turn")
+    show.add_argument("--step", type=int, help="only the call of this step; needs --turn")
     show.add_argument("--effect", metavar="ID", help="an effect id, or how it begins, in place of a tool_call_id")
-    unknown.add_argument("--limit", type=int, default=100)
+    unknown.add_argument("--limit", type=int, default=100, help="how many are asked for at a time (default: 100)")
     resolve.add_argument("conversation")
-    resolve.add_argument("effect")
+    resolve.add_argument("effect", metavar="EFFECT", help="its effect id, or how that begins")
     ended = resolve.add_mutually_exclusive_group(required=True)
     ended.add_argument("--succeeded", metavar="JSON", type=_json_text, help="it was done, and gave this (JSON)")
     ended.add_argument("--failed", metavar="CODE", help="it was refused or not done, and is not to be tried again")
@@ -73,20 +96,22 @@ def _show(arguments: argparse.Namespace) -> int:
         "step": arguments.step,
     }
     answer = remote.ask(arguments, "GET", remote.path("calls"), query=query)
-    # A call that was denied has no record; why it was is in the log.
+    # A call that was denied, or came too often, has no record; why is in the log.
     denied = [] if answer["calls"] else _denials(arguments)
-    answer["calls"] = [{**call, "explained": explain(call["events"])._asdict()} for call in answer["calls"]]
+    told = [(call, _explained(arguments, call["events"], call["effect_id"])) for call in answer["calls"]]
+    refused = [(event, _explained(arguments, [event])) for event in denied]
     if arguments.json:
-        remote.show({**answer, "denied": [{**event, "explained": explain([event])._asdict()} for event in denied]})
+        answer["calls"] = [{**call, "explained": explained._asdict()} for call, explained in told]
+        remote.show({**answer, "denied": [{**event, "explained": why._asdict()} for event, why in refused]})
         return 0
-    for call in answer["calls"]:
+    for call, explained in told:
         print(f"{call['tool']}  {remote.word(call['tool_call_id'])}  {call['status']}  (effect {call['effect_id']})")
-        _tell(call["events"])
+        _tell(call["events"], explained)
         _show_outcome(call)
-    for event in denied:
+    for event, explained in refused:
         what = "rate limited" if event["type"] == "effect.rate_limited" else "denied"
         print(f"{remote.word(arguments.tool_call_id)}  {what}, not recorded")
-        _tell([event])
+        _tell([event], explained)
     if answer["calls"] or denied:
         return 0
     print(
@@ -102,14 +127,14 @@ def _show_effects(arguments: argparse.Namespace) -> int:
     for event in remote.events(arguments, arguments.company, arguments.conversation):
         if (event["effect_id"] or "").startswith(wanted):
             found.setdefault(event["effect_id"], []).append(event)
+    told = [(effect, events, _explained(arguments, events, effect)) for effect, events in found.items()]
     if arguments.json:
-        remote.show(
-            {"effects": [{"effect_id": e, "events": of, "explained": explain(of)._asdict()} for e, of in found.items()]}
-        )
+        shown = [{"effect_id": effect, "events": events, "explained": why._asdict()} for effect, events, why in told]
+        remote.show({"effects": shown})
         return 0
-    for effect, events in found.items():
-        print(f"effect {effect}  {explain(events).status}")
-        _tell(events)
+    for effect, events, explained in told:
+        print(f"effect {effect}  {explained.status}")
+        _tell(events, explained)
     if not found:
         print("no event of such an effect is in the log of this conversation")
     return 0 if found else 1
@@ -145,7 +170,7 @@ def _unknown(arguments: argparse.Namespace) -> int:
                 none = False
         if not answer.get("cursor"):
             if none:
-                print("none")
+                print(f"none: company {remote.word(arguments.company)} has no call whose outcome is not known")
             return 0
         query["cursor"] = answer["cursor"]
 
@@ -165,12 +190,74 @@ def _resolve(arguments: argparse.Namespace) -> int:
     if arguments.succeeded is not None:
         # As it was typed: read and written again, a long number would be another one.
         body = body[:-1] + b', "result": ' + arguments.succeeded.encode() + b"}"
-    call = remote.ask(arguments, "POST", remote.path("effects", arguments.effect, "resolve"), body=body)
+    effect = arguments.effect if len(arguments.effect) >= FULL_ID else _begins_with(arguments)
+    call = remote.ask(arguments, "POST", remote.path("effects", effect, "resolve"), body=body)
     if arguments.json:
         remote.show(call)
     else:
         print(f"{call['tool']}  {remote.word(call['tool_call_id'])}  {call['status']}  (effect {call['effect_id']})")
     return 0
+
+
+def _begins_with(arguments: argparse.Namespace) -> str:
+    """The one effect of the conversation whose id begins so. Raises RemoteProblem for none, and for more than one."""
+    beginning = arguments.effect.lower()
+    listed = f"oncegate calls unknown {_named(arguments.company, 'COMPANY')} lists those that can be resolved"
+    if len(beginning) < LEAST_BEGINNING:
+        raise remote.RemoteProblem(f"EFFECT: state {LEAST_BEGINNING} digits of the effect id or more; {listed}")
+    ids = {event["effect_id"] or "" for event in remote.events(arguments, arguments.company, arguments.conversation)}
+    found = sorted(each for each in ids if each.startswith(beginning))
+    if not found:
+        raise remote.RemoteProblem(f"no effect of this conversation begins with {remote.word(beginning)}; {listed}")
+    if len(found) > 1:
+        raise remote.RemoteProblem(
+            "\n  ".join([f"{len(found)} effects begin with {remote.word(beginning)}; state more of the one:", *found])
+        )
+    return found[0]
+
+
+def _explained(arguments: argparse.Namespace, events: Sequence[dict[str, Any]], effect: str | None = None) -> Explained:
+    """With the names that its advice leaves open, and where what is held can be decided."""
+    explained = explain(events)
+    where = f"{_named(arguments.company, 'COMPANY')} {_named(arguments.conversation, 'CONVERSATION')}"
+    now = [
+        line.replace("COMPANY CONVERSATION EFFECT", f"COMPANY CONVERSATION {effect} {_WAYS}").replace(
+            "COMPANY CONVERSATION", where
+        )
+        for line in explained.now
+    ]
+    if effect is not None and explained.status == "awaiting_approval":
+        now += _who_decides(arguments, effect)
+    return explained._replace(now=tuple(now))
+
+
+_WAYS: Final = "(--succeeded JSON | --failed CODE --message TEXT | --absent) --note WHY"
+
+
+def _named(name: str, otherwise: str) -> str:
+    """A name as it is typed in a shell; one that cannot be typed stays open."""
+    return shlex.quote(name) if name.isprintable() else otherwise
+
+
+def _who_decides(arguments: argparse.Namespace, effect: str) -> list[str]:
+    """How its open approval is called, which no event says; nothing where the key may not ask."""
+    query: dict[str, str | int | None] = {"company": arguments.company, "cursor": None}
+    try:
+        while True:
+            page = remote.ask(arguments, "GET", remote.path("approvals"), query=query)
+            for each in page["approvals"]:
+                if each["effect_id"] == effect:
+                    where = remote.path("approvals", each["id"])
+                    asked = ", ".join(map(remote.word, each["approvers"]))
+                    return [
+                        f"It waits for {asked} until {each['expires_at']}: POST {where}/grant lets it run, "
+                        f"POST {where}/deny refuses it."
+                    ]
+            if not page.get("cursor"):
+                return []
+            query["cursor"] = page["cursor"]
+    except remote.RemoteProblem:
+        return []
 
 
 def _json_text(text: str) -> str:
@@ -181,9 +268,8 @@ def _json_text(text: str) -> str:
     return text
 
 
-def _tell(events: list[dict[str, Any]]) -> None:
+def _tell(events: Sequence[dict[str, Any]], explained: Explained) -> None:
     """Each event in words, with what it says beside; then what can be done."""
-    explained = explain(events)
     for event, told in zip(events, explained.story, strict=True):
         print(f"  {event['at']}  {event['type']:24} {told}")
         said = remote.said_by(event)

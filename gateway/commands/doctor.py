@@ -16,24 +16,25 @@ from typing import Final
 
 import msgspec
 
-from gateway.adapters.local_redis import LocalRedis
+from gateway.adapters.local_redis import LedgerInUse, LocalRedis
 from gateway.adapters.redis_program import LocalRedisError
 from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.core.errors import ConfigError, LedgerUnavailable
 from gateway.core.ledger_findings import Finding, Severity, worst
-from gateway.ledger import examine_ledger, open_commands
+from gateway.ledger import beside, examine_ledger, open_commands
 from gateway.settings import Settings, read_settings
 
 EXAMPLES = """\
 examples:
   oncegate doctor                                        the ledger that oncegate serve would use here
   oncegate doctor --ledger rediss://10.0.0.5:6379/0
+  oncegate doctor --ledger unix://$PWD/.oncegate/redis.sock    beside a gateway with the embedded ledger
   oncegate doctor --ledger redis://10.0.0.5 --json | jq '.findings[] | select(.severity != "ok")'
 
 Findings are ok, note, warning or unsafe; oncegate serve refuses to start on what is unsafe. Exit status 0: nothing
 above a note; 1: a warning or worse; 2: the ledger could not be reached, or a setting is wrong.
 It writes one key that /readyz writes too, and changes nothing else. The embedded ledger (local:DIR) is open to one
-process at a time: stop the gateway first.
+process at a time: beside a gateway that runs, name the socket of its Redis, as above.
 """
 WIDTH: Final = 100
 _RAISED: Final = (Severity.WARNING, Severity.UNSAFE)
@@ -56,6 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
         found = asyncio.run(_examine(settings))
     except ConfigError as wrong:
         return _unreachable(*wrong.problems)
+    except LedgerInUse:
+        return _unreachable(beside(url.path, "oncegate doctor"))
     except LocalRedisError as reason:
         return _unreachable(str(reason))
     except LedgerUnavailable as gone:

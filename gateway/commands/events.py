@@ -65,7 +65,10 @@ def _list(arguments: argparse.Namespace) -> int:
         none = False
         _show(arguments, event)
     if none and not arguments.json:
-        print("none")
+        whose = f"company {remote.word(arguments.company)}"
+        where = "" if arguments.conversation is None else f", conversation {remote.word(arguments.conversation)}"
+        behind = f" behind {arguments.after}" if arguments.after else ""
+        print(f"none: the log of {whose}{where} has no events{behind}")
     return 0
 
 

@@ -10,14 +10,15 @@ import os
 import sys
 from pathlib import Path
 
-from gateway.adapters.local_redis import LocalRedis
+from gateway.adapters.local_redis import LedgerInUse, LocalRedis
 from gateway.adapters.redis_documents import RedisDocuments
 from gateway.adapters.redis_program import LocalRedisError
 from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.adapters.system import SystemClock, SystemRandomness
+from gateway.commands import remote
 from gateway.core.errors import ConfigError, GatewayError
 from gateway.core.model import Role
-from gateway.ledger import open_commands
+from gateway.ledger import beside, open_commands
 from gateway.service.manage_keys import ManageKeys
 from gateway.service.registry import Registry
 from gateway.settings import Settings, read_settings
@@ -29,8 +30,10 @@ examples:
   oncegate keys list
   oncegate keys revoke key_1a2b3c
 
-A key is shown once and stored only as a hash. The embedded ledger (local:DIR) is open to one process at a time:
-stop the gateway first, or name the Redis that it uses.
+  oncegate keys list --ledger unix://$PWD/.oncegate/redis.sock     (beside a gateway with the embedded ledger)
+
+A key is shown once and stored only as a hash. The embedded ledger (local:DIR) is open to one process at a time: beside
+a gateway that runs, name the socket of its Redis, as above.
 """
 _MADE = """\
 id: {id}
@@ -42,16 +45,16 @@ next: give it to its holder, who sends it as `Authorization: Bearer KEY` or expo
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    create = actions.add_parser("create", help="make a key; it is shown once")
+    create = remote.add_action(actions, "create", "make a key; it is shown once", EXAMPLES)
     create.add_argument("--role", required=True, choices=[role.value for role in Role])
     create.add_argument("--company", action="append", required=True, help="repeat for several; '*' for all")
     create.add_argument("--principal", required=True, metavar="NAME", help="who holds it, as events will say")
-    revoke = actions.add_parser("revoke", help="end a key; gateways notice within seconds")
-    revoke.add_argument("id")
-    for action in (create, actions.add_parser("list", help="all keys, without their values"), revoke):
+    revoke = remote.add_action(actions, "revoke", "end a key; gateways notice within seconds", EXAMPLES)
+    revoke.add_argument("id", help="as oncegate keys list shows it")
+    for action in (create, remote.add_action(actions, "list", "all keys, without their values", EXAMPLES), revoke):
         action.add_argument("--config", type=Path, default=Path("config"), metavar="DIR", help="default: ./config")
         action.add_argument("--ledger", metavar="URL", help="default: as oncegate serve")
-        action.add_argument("--json", action="store_true")
+        action.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=run)
 
 
@@ -70,6 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
     except ConfigError as wrong:
         for problem in wrong.problems:
             print(f"oncegate keys: {problem}", file=sys.stderr)
+        return 2
+    except LedgerInUse:
+        print(f"oncegate keys: {beside(ledger.path, 'oncegate keys ' + arguments.action)}", file=sys.stderr)
         return 2
     except LocalRedisError as reason:
         print(f"oncegate keys: {reason}", file=sys.stderr)

@@ -17,6 +17,7 @@ from gateway.core.identity import Kind, read_arguments
 from gateway.core.model import Role
 from gateway.core.policy import Bundle, PolicyCall, Ruling
 from gateway.core.policy_explain import Explanation, explain
+from gateway.core.policy_limits import counted
 from gateway.core.policy_reading import PolicyRefused
 from gateway.core.strict_json import JsonRefused
 from heuristics import classify
@@ -123,12 +124,12 @@ def as_json(found: Explanation, call: PolicyCall) -> dict[str, object]:
         "bundle": found.ruling.bundle,
         "why": found.why,
         "side_effecting": call.side_effecting,
-        **_rest(found.ruling),
+        **_rest(found.ruling, call),
         "rules": [msgspec.structs.asdict(rule) for rule in found.rules],
     }
 
 
-def _rest(ruling: Ruling) -> dict[str, object]:
+def _rest(ruling: Ruling, call: PolicyCall) -> dict[str, object]:
     approval = None if ruling.approval is None else msgspec.structs.asdict(ruling.approval)
     limits = [
         {
@@ -138,6 +139,8 @@ def _rest(ruling: Ruling) -> dict[str, object]:
             "per": limit.per if isinstance(limit.per, str) else limit.per.text,
             "sum_of": None if limit.sum_of is None else limit.sum_of.text,
             "on_error": limit.on_error,
+            # Conversation and turn are of no call that is only explained.
+            "countable": counted(limit, call.company, "any", "any", call.arguments) is not None,
         }
         for limit in ruling.limits
     ]

@@ -94,6 +94,11 @@ def _load(source: str, folder: str) -> Any:
     sys.path.insert(0, os.path.abspath(folder))
     try:
         found = getattr(importlib.import_module(module_name), name)
+    except KeyError as missing:
+        raise remote.RemoteProblem(
+            f"{source} cannot be imported: KeyError: {missing}; if that is an environment variable, export it here "
+            "as it is where the shop runs"
+        ) from None
     except (Exception, SystemExit) as wrong:
         raise remote.RemoteProblem(f"{source} cannot be imported: {type(wrong).__name__}: {wrong}") from None
     finally:

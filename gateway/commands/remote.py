@@ -50,6 +50,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the gateway's JSON as it came")
 
 
+def add_action(actions: Any, name: str, purpose: str, examples: str) -> argparse.ArgumentParser:
+    """An action of a command, whose help says what it is for and ends with these examples."""
+    action: argparse.ArgumentParser = actions.add_parser(
+        name, help=purpose, description=purpose, epilog=examples, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    return action
+
+
 def path(*parts: str) -> str:
     """A path of the API, each part escaped."""
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 
 from gateway.commands import remote
 
@@ -17,14 +18,14 @@ examples:
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    add = actions.add_parser("add", help="make a new signing secret; older ones go on signing beside it")
-    retire = actions.add_parser("retire", help="stop signing with one")
-    listing = actions.add_parser("list", help="the ids of those that sign, newest first")
+    add = remote.add_action(actions, "add", "make a new signing secret; older ones go on signing beside it", EXAMPLES)
+    retire = remote.add_action(actions, "retire", "stop signing with one", EXAMPLES)
+    listing = remote.add_action(actions, "list", "the ids of those that sign, newest first", EXAMPLES)
     for action, act in ((add, _add), (listing, _list), (retire, _retire)):
         remote.add_options(action)
         action.add_argument("company")
         action.set_defaults(run=remote.run, act=act)
-    retire.add_argument("id")
+    retire.add_argument("id", help="as oncegate secrets list shows it")
 
 
 def _add(arguments: argparse.Namespace) -> int:
@@ -35,7 +36,10 @@ def _add(arguments: argparse.Namespace) -> int:
         print(f"id: {made['id']}")
         print("secret (shown once):")
         print(made["secret"])  # on a line of its own, to be copied or cut out
-        print("next: give it to the merchant's server, then retire the older ones: oncegate secrets retire COMPANY ID")
+        print(
+            "next: give it to the merchant's server, then retire older ones, if any: "
+            f"oncegate secrets retire {shlex.quote(arguments.company)} ID (oncegate secrets list names them)"
+        )
     return 0
 
 
@@ -47,7 +51,7 @@ def _list(arguments: argparse.Namespace) -> int:
     for secret in answer["secrets"]:
         print(secret["id"])
     if not answer["secrets"]:
-        print("none")
+        print(f"none: company {remote.word(arguments.company)} has no signing secret")
     return 0
 
 

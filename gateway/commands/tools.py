@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Final
 
 from gateway.commands import register_tools, remote
 
@@ -21,25 +22,41 @@ examples:
 """
 
 
+FORMATS: Final = ("oncegate", "openai", "anthropic", "gemini", "mcp")
+ACTIONS: Final = (
+    (
+        "list",
+        "all tools, with their verdicts",
+        ("oncegate tools list acme", "oncegate tools list acme --format openai"),
+    ),
+    ("show", "one tool as stored", ("oncegate tools show acme place_order",)),
+    (
+        "put",
+        "register a tool, or change it",
+        (
+            "oncegate tools put acme place_order place_order.json",
+            """echo '{"endpoint": "https://shop.example/tools"}' | oncegate tools put acme place_order -""",
+        ),
+    ),
+    ("remove", "remove a tool", ("oncegate tools remove acme place_order",)),
+)
+
+
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name, purpose, act in (
-        ("list", "all tools, with their verdicts", _list),
-        ("show", "one tool as stored", _show),
-        ("put", "register a tool, or change it", _put),
-        ("remove", "remove a tool", _remove),
-    ):
-        action = actions.add_parser(name, help=purpose, description=purpose)
+    acts = {"list": _list, "show": _show, "put": _put, "remove": _remove}
+    for name, purpose, examples in ACTIONS:
+        action = remote.add_action(actions, name, purpose, "\n  ".join(["examples:", *examples]))
         remote.add_options(action)
         action.add_argument("company")
         if name == "list":
-            action.add_argument("--format", choices=("oncegate", "openai", "anthropic", "gemini", "mcp"))
+            action.add_argument("--format", choices=FORMATS, help="as a model provider wants them")
         else:
             action.add_argument("tool")
         if name == "put":
             action.add_argument("file", help="the registration as JSON; - for standard input")
-        action.set_defaults(run=remote.run, act=act)
+        action.set_defaults(run=remote.run, act=acts[name])
     register_tools.prepare(actions)
 
 
@@ -54,7 +71,7 @@ def _list(arguments: argparse.Namespace) -> int:
         effect = "side-effecting" if verdict["side_effecting"] else "read-only"
         print(f"{tool['name']:32} v{tool['version']:<4} {effect:15} {verdict['reason']}")
     if not answer["tools"]:
-        print("none")
+        print(f"none: company {remote.word(arguments.company)} has no tools")
     return 0
 
 

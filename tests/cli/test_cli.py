@@ -21,6 +21,24 @@ def test_every_command_has_help_with_examples(command, capfd):
     assert f"oncegate {command}" in capfd.readouterr().out.partition("examples:")[2]
 
 
+ACTIONS = {
+    "tools": ("list", "show", "put", "remove", "register"),
+    "calls": ("show", "unknown", "resolve"),
+    "keys": ("create", "list", "revoke"),
+    "policy": ("check", "explain"),
+    "secrets": ("add", "list", "retire"),
+}
+
+
+@pytest.mark.parametrize("command", [f"{command} {action}" for command, of in ACTIONS.items() for action in of])
+def test_every_action_has_help_with_an_example_of_itself(command, capfd):
+    """Nobody looks one level up for it."""
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split(), "--help"])
+    assert ended.value.code == 0
+    assert f"oncegate {command}" in capfd.readouterr().out.partition("examples:")[2]
+
+
 def test_an_unknown_command_is_named_and_the_known_ones_are_listed(capfd):
     """Exit status 2: not understood."""
     with pytest.raises(SystemExit) as ended:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shlex
 import shutil
 import socket
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+from gateway.adapters.local_redis import LocalRedis
 from gateway.cli import main
 
 needs_redis = pytest.mark.skipif(
@@ -55,6 +60,24 @@ def test_p9_3_keys_say_which_ledger_they_are_in_and_a_new_one_is_labelled(empty_
     capfd.readouterr()
     assert main(["keys", "list", "--ledger", ledger]) == 0
     assert capfd.readouterr().out == "no keys\n"
+
+
+@needs_redis
+def test_an_embedded_ledger_beside_its_gateway_is_asked_through_its_redis(empty_folder, capfd, monkeypatch):
+    """Its folder is open to one process, and the advice, pasted, works beside that one."""
+    monkeypatch.setattr("gateway.ledger.LocalRedis", partial(LocalRedis, lock_wait_s=0.05))
+
+    async def beside_a_gateway() -> None:
+        async with LocalRedis(Path(".oncegate")):
+            for command in ("doctor", "keys list"):
+                assert await asyncio.to_thread(main, command.split()) == 2
+                *_, said = capfd.readouterr().err.splitlines()
+                assert "is open in another process" in said
+                advised = shlex.split(said.partition("beside it: ")[2])
+                assert advised[:-2] == ["oncegate", *command.split()]
+                assert await asyncio.to_thread(main, advised[1:]) == 0
+
+    asyncio.run(beside_a_gateway())
 
 
 def test_a_taken_port_is_one_line_and_exit_status_2(capfd):

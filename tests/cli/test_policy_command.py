@@ -107,7 +107,15 @@ def test_p7_3_a_call_is_explained_for_machines(good: str, capfd: pytest.CaptureF
     assert (told["decision"], told["rule"]) == ("require_approval", "large")
     assert told["approval"] == {"approvers": ["operator"], "timeout_s": 900, "message": None}
     assert told["rate_limits"] == [
-        {"rule": "large", "max": "3", "window_s": 60, "per": "/buyer", "sum_of": None, "on_error": "deny"}
+        {
+            "rule": "large",
+            "max": "3",
+            "window_s": 60,
+            "per": "/buyer",
+            "sum_of": None,
+            "on_error": "deny",
+            "countable": False,
+        }
     ]
     assert [(each["rule_id"], each["outcome"]) for each in told["rules"]] == [("large", "decides")]
     assert main([*asked, "--kind", "llm_call"]) == 0
@@ -147,6 +155,28 @@ def test_a_companys_file_is_taken_for_its_policy(tmp_path: Path, capfd: pytest.C
     broken = text.replace("deny", "never")
     assert main(["policy", "check", written(tmp_path, "acme.toml", broken)]) == 1
     assert "policy.default_action" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("text", ['[company]\nname = "a"\n', '[company]\nname = "a"\n[[rules]]\nid = "r"\n'])
+def test_p7_3_a_companys_file_without_a_policy_is_told_as_one(
+    text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """7.3: one line that says what is missing, and not that every table of the file is unknown."""
+    file = written(tmp_path, "acme.toml", text)
+    assert main(["policy", "check", file]) == 1
+    (line,) = capfd.readouterr().out.splitlines()
+    assert line.startswith(f"{file}: is a company's file and has no [policy]: ")
+
+
+@pytest.mark.parametrize(("buyer", "countable"), [("", False), ('"buyer": 7, ', True)])
+def test_p7_5_a_limit_that_a_call_does_not_let_be_counted_is_told_to_machines(
+    buyer: str, countable: bool, good: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """7.5: such a call gets `on_error`, whatever the decision says."""
+    arguments = f'{{{buyer}"total": 7400}}'
+    assert main(["policy", "explain", good, "--tool", "place_order", "--arguments", arguments, "--json"]) == 0
+    (limit,) = json.loads(capfd.readouterr().out)["rate_limits"]
+    assert limit["countable"] is countable
 
 
 @pytest.mark.parametrize("action", ["check", "explain"])

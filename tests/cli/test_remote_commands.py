@@ -37,6 +37,7 @@ class Played:
         self.answers: dict[str, Any] = {}
         self.asked: list[str] = []
         self.bodies: list[bytes] = []
+        self.refused: set[str] = set()
         played = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -46,7 +47,7 @@ class Played:
                 played.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
                 answer = played.answers[path]
                 body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-                self.send_response(200)
+                self.send_response(403 if path in played.refused else 200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -75,19 +76,20 @@ def played() -> Iterator[Played]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "path", "answer"),
+    ("arguments", "path", "answer", "none"),
     [
-        (["tools", "list", "acme"], "/v1/companies/acme/tools", {"tools": []}),
-        (["secrets", "list", "acme"], "/v1/companies/acme/secrets", {"secrets": []}),
-        (["calls", "unknown", "acme"], "/v1/calls", {"calls": [], "cursor": None}),
-        (["events", "acme", "c-1"], "/v1/events", {"events": []}),
+        (["tools", "list", "acme"], "/v1/companies/acme/tools", {"tools": []}, "company acme has no tools"),
+        (["secrets", "list", "acme"], "/v1/companies/acme/secrets", {"secrets": []}, "company acme has no signing secret"),
+        (["calls", "unknown", "acme"], "/v1/calls", {"calls": [], "cursor": None}, "company acme has no call whose outcome is not known"),
+        (["events", "acme", "c-1"], "/v1/events", {"events": []}, "the log of company acme, conversation c-1 has no events"),
+        (["events", "acme", "--after", "7"], "/v1/events", {"events": []}, "the log of company acme has no events behind 7"),
     ],
-)
-def test_an_empty_answer_is_none_and_stays_json_for_programs(played, capsys, arguments, path, answer):
-    """Nothing printed looks like nothing done."""
+)  # fmt: skip
+def test_an_empty_answer_is_none_of_what_and_stays_json_for_programs(played, capsys, arguments, path, answer, none):
+    """Nothing printed looks like nothing done; and a company that was misspelt has nothing either."""
     played.answers[path] = answer
     assert played.run(*arguments) == 0
-    assert capsys.readouterr().out == "none\n"
+    assert capsys.readouterr().out == f"none: {none}\n"
     assert played.run(*arguments, "--json") == 0
     assert "none" not in capsys.readouterr().out
 
@@ -246,6 +248,17 @@ def test_p4_7_a_denied_call_is_told_from_the_log(played, capsys, turn, status):
     assert (f"--effect {'ab' * 32}" in said) == (status == 0)
 
 
+def test_p7_5_a_call_that_came_too_often_is_told_from_the_log(played, capsys):
+    """7.5: it leaves no claim, and is no riddle for that."""
+    limited = {**DENIAL, "type": "effect.rate_limited", "code": None, "first": None, "retry_after_s": 60}
+    played.answers["/v1/calls"] = {"calls": [], "cursor": None}
+    played.answers["/v1/events"] = {"events": [limited]}
+    assert played.run("calls", "show", "acme", "c-1", "call_2") == 0
+    said = capsys.readouterr().out
+    assert said.startswith("call_2  rate_limited, not recorded\n")
+    assert "Too many calls for now" in said
+
+
 def test_an_effect_is_told_from_the_events_of_its_conversation(played, capsys):
     """By how its id begins: logs and metrics show no more."""
     played.answers["/v1/events"] = {"events": LOST}
@@ -256,6 +269,42 @@ def test_an_effect_is_told_from_the_events_of_its_conversation(played, capsys):
     assert played.run("calls", "show", "acme", "c-1", "--effect", "ef", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"effects": []}
     assert played.run("calls", "show", "acme", "c-1", "--effect", "ef") == 1
+
+
+HELD = [{"seq": 1, "type": "effect.awaiting_approval", "at": "t1", "effect_id": "ab" * 32, "because": "policy"}]
+APPROVAL = {"effect_id": "ab" * 32, "id": "apr_1", "approvers": ["operator"], "expires_at": "2026-11-29T10:15:00.120Z"}
+
+
+@pytest.mark.parametrize(
+    ("conversation", "typed"), [("c-1", "c-1"), ("c 1; rm", "'c 1; rm'"), ("c\n1", "CONVERSATION")]
+)
+def test_p7_6_advice_names_the_call_that_it_is_about(played, capsys, conversation, typed):
+    """7.6: to be pasted as it is; a name that a shell would read otherwise is quoted, one that cannot be typed left out."""
+    call = {**CALL, "status": "indeterminate", "result": None, "events": LOST[:2]}
+    played.answers["/v1/calls"] = {"calls": [call], "cursor": None}
+    assert played.run("calls", "show", "acme", conversation, "call_1") == 0
+    ways = "(--succeeded JSON | --failed CODE --message TEXT | --absent) --note WHY"
+    assert f"oncegate calls resolve acme {typed} {'ab' * 32} {ways}\n" in capsys.readouterr().out
+    played.answers["/v1/calls"] = {"calls": [], "cursor": None}
+    played.answers["/v1/events"] = {"events": [DENIAL]}
+    assert played.run("calls", "show", "acme", conversation, "call_2", "--json") == 0
+    (denied,) = json.loads(capsys.readouterr().out)["denied"]
+    assert denied["explained"]["now"] == [f"Settle the first: oncegate calls show acme {typed} --effect {'ab' * 32}"]
+
+
+def test_p7_4_a_held_call_says_where_it_is_decided(played, capsys):
+    """7.4: an approval's name is in no event. A key that may not ask for it is told the rest."""
+    played.answers["/v1/events"] = {"events": HELD}
+    played.answers["/v1/approvals"] = {"approvals": [{**APPROVAL, "effect_id": "cd" * 32}, APPROVAL], "cursor": None}
+    assert played.run("calls", "show", "acme", "c-1", "--effect", "ab") == 0
+    said = capsys.readouterr().out
+    assert "now: It waits for operator until 2026-11-29T10:15:00.120Z: POST /v1/approvals/apr_1/grant lets" in said
+    played.answers["/v1/approvals"] = b"no JSON"
+    played.refused.add("/v1/approvals")
+    assert played.run("calls", "show", "acme", "c-1", "--effect", "ab") == 0
+    said = capsys.readouterr().out
+    assert "now: Nothing is sent while it is held" in said
+    assert "/grant" not in said
 
 
 @pytest.mark.parametrize("named", [(), ("call_1", "--effect", "ab")])
@@ -315,6 +364,20 @@ def test_p5_5_calls_resolve_asks_nothing_of_a_gateway_unless_all_is_said(played,
     assert found == status
     assert capsys.readouterr().err
     assert played.asked == []
+
+
+def test_p5_5_an_effect_is_resolved_by_how_its_id_begins(played, capsys):
+    """5.5: the one of its conversation, and never a guess between two."""
+    played.answers["/v1/events"] = {"events": [*LOST, {**LOST[0], "effect_id": "ab" * 4 + "cd" * 28}]}
+    played.answers[RESOLVE] = {**CALL, "status": "succeeded"}
+    command = ["calls", "resolve", "acme", "c-1", "--absent", "--note", "seen"]
+    assert played.run(*command, "ABAB" * 3) == 0
+    assert played.asked == ["GET /v1/events", f"POST {RESOLVE}"]
+    capsys.readouterr()
+    for beginning, said in (("abab", "6 digits"), ("ababab", "2 effects begin with"), ("ef" * 4, "no effect of this")):
+        assert played.run(*command, beginning) == 1
+        assert said in capsys.readouterr().err
+    assert f"POST {RESOLVE}" not in played.asked[2:]
 
 
 def test_p5_5_calls_resolve_shows_examples(capsys):

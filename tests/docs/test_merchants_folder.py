@@ -28,23 +28,23 @@ def test_the_five_minutes_end_in_one_order(terminal: Any, page: Any) -> None:
     (installing,) = quick.blocks("Install")
     environment, *_ = re.findall(r"^\. .*$", installing, re.M)
     serving, adding = quick.blocks("A gateway to try with")
-    terminal.start(f"{environment}\n{serving}", terminal.gateway)
-    (secret,) = re.findall(r"^whsec_\S+$", terminal.run(f"{environment}\n{adding}"), re.M)
+    terminal.start(serving, terminal.gateway)
+    (secret,) = re.findall(r"^whsec_\S+$", terminal.run(adding), re.M)
 
     (source,) = quick.blocks("The shop", "python")
     (terminal.folder / "shop.py").write_text(source)
     (running,) = quick.blocks("The shop")
     terminal.start(f"{environment}\n{running.replace('whsec_…', secret)}", terminal.merchant)
     (registering,) = quick.blocks("Register it")
-    script = f"{environment}\n{registering.replace('whsec_…', secret)}"
+    script = registering.replace("whsec_…", secret)
     assert "place_order v1 (new): side-effecting" in terminal.run(script)
     assert "place_order v1 (unchanged): side-effecting" in terminal.run(script)
 
-    (ordering,) = quick.blocks("Order, twice")
+    ordering, refusing = quick.blocks("Order, twice")
     (_, first), (_, again) = terminal.curl(ordering), terminal.curl(ordering)
     assert (first["status"], first["result"]) == ("succeeded", {"order_id": 1})
     assert (again["decision"], again["result"]) == ("replay", first["result"])
-    _, sold_out = terminal.curl(ordering.replace("call_1", "call_2").replace("dosa", "vada"))
+    _, sold_out = terminal.curl(refusing)
     assert sold_out["status"] == "failed"
     assert "vada is sold out" in sold_out["message"]
     with closing(sqlite3.connect(terminal.folder / "orders.db")) as orders:
