@@ -56,13 +56,14 @@ class SealEvents:
 
     async def _one(self, log: EventLog) -> bool:
         try:
-            return await self._bring_up_to_date(log)
+            return await self.bring_up_to_date(log)
         except LedgerUnavailable as fault:
             # It stays listed. Perhaps a newer gateway wrote what it says: that must not keep the others unsealed.
             _log.warning("seals: a log was left: %s", type(fault).__name__)
             return False
 
-    async def _bring_up_to_date(self, log: EventLog) -> bool:
+    async def bring_up_to_date(self, log: EventLog) -> bool:
+        """Seal one log and tell of it; False if another replica is at it. Raises LedgerUnavailable."""
         stands = await self._seals.seal(log.digest)
         while True:
             sealed, head = (stands.sealed, stands.head) if stands is not None else (0, start_of(log.digest))

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.adapters.ledger_keys import Bucket
-from gateway.adapters.redis_seals import RedisSeals, mark_of
+from gateway.adapters.redis_seals import RedisSeals
 from gateway.adapters.schemas import Schemas
 from gateway.core.conversation import EventLog
 from gateway.core.errors import GatewayError
@@ -139,17 +138,18 @@ async def story(
                 unknown, _ = await look.unknown(OPERATOR, "shop1", None, 50)
                 told.hear(unknown)
             case "another version":
+                # Without the marks: what is held keeps those that it was held under, what comes now has none.
                 world.shelf.put("shop1", "create_order", version=tool.version + 1, parameters={"type": "object"})
+                break
             case "removed":
                 world.shelf.shelf.pop(("shop1", "create_order"), None)
-        await pending()
+    await pending()
     for id_ in ("call_1", *(f"call_{n}" for n in range(len(steps)))):
         told.hear(await look.calls(OPERATOR, "shop1", "c1", id_))
     told.hear(await look.events(OPERATOR, "shop1", "c1", 0, 500))
     seals = RedisSeals(world.commands)
-    log = EventLog("shop1", "c1")
-    await world.commands.do("ZADD", Bucket.of(log.digest).unsealed, "XX", 0, mark_of(log))
-    await SealEvents(world.ledger, seals, world.clock, retention_ms=lambda _: 86_400_000).once()
+    sealing = SealEvents(world.ledger, seals, world.clock, retention_ms=lambda _: 86_400_000)
+    await sealing.bring_up_to_date(EventLog("shop1", "c1"))
     told.hear(await ReadFeed(world.ledger, seals).page(OPERATOR, "shop1", 0, None, 500))
     await gateway.settle_background()
     return told
@@ -163,7 +163,7 @@ async def heard(work: Any) -> Any:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     policy=st.sampled_from(sorted(POLICIES)),
     steps=st.lists(st.sampled_from(STEPS), min_size=3, max_size=8),
