@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from gateway.commands import remote
-from gateway.core.explain import Explained, explain
+from gateway.commands import remote, resolve_call
+from gateway.core.explain import ABSENT, Explained, explain
 
 EXAMPLES = """\
 examples:
@@ -35,52 +34,29 @@ examples:
 A line a call: when it was first asked for, its conversation, tool_call_id, tool and effect id. All of them are
 listed, --limit at a time. Exit status 0 also where there are none.
 """
-RESOLVE_EXAMPLES = """\
-EFFECT is the effect_id that `oncegate calls unknown` lists, or how it begins (6 digits or more, and no other effect of
-the conversation may begin so). Look at the merchant's side first: its key for the call is
-the same id. What is said here is what every repeat of the call is told from then on.
-
-examples:
-  oncegate calls resolve acme c-42 EFFECT --succeeded '{"order": "MO-1001"}' --note "seen in the shop"
-  oncegate calls resolve acme c-42 EFFECT --failed card_declined --message "The card was declined." --note "shop's log"
-  oncegate calls resolve acme c-42 EFFECT --absent --note "the shop has no such order; it may be made again"
-"""
-FULL_ID: Final = 64
-"""Hex digits of an effect id."""
-LEAST_BEGINNING: Final = 6
-"""Of an effect id that is resolved by how it begins: a slip of the hand must not name another call."""
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    show, unknown, resolve = (
+    show, unknown = (
         remote.add_action(actions, name, purpose, examples)
         for name, purpose, examples in (
             ("show", "what became of one id or effect, why, and what can be done now", SHOW_EXAMPLES),
             ("unknown", "calls whose outcome is not known", UNKNOWN_EXAMPLES),
-            ("resolve", "say how an unknown outcome ended", RESOLVE_EXAMPLES),
         )
     )
-    for action, act in ((show, _show), (unknown, _unknown), (resolve, _resolve)):
+    for action, act in ((show, _show), (unknown, _unknown)):
         remote.add_options(action)
         action.add_argument("company")
         action.set_defaults(run=remote.run, act=act)
     show.add_argument("conversation")
     show.add_argument("tool_call_id", nargs="?")
     show.add_argument("--turn", help="only the call of this turn")
-    show.add_argument("--step", type=int, help="only the call of this step; needs --turn")
+    show.add_argument("--step", type=int, help="only the call of this step")
     show.add_argument("--effect", metavar="ID", help="an effect id, or how it begins, in place of a tool_call_id")
     unknown.add_argument("--limit", type=int, default=100, help="how many are asked for at a time (default: 100)")
-    resolve.add_argument("conversation")
-    resolve.add_argument("effect", metavar="EFFECT", help="its effect id, or how that begins")
-    ended = resolve.add_mutually_exclusive_group(required=True)
-    ended.add_argument("--succeeded", metavar="JSON", type=_json_text, help="it was done, and gave this (JSON)")
-    ended.add_argument("--failed", metavar="CODE", help="it was refused or not done, and is not to be tried again")
-    ended.add_argument("--absent", action="store_true", help="it never happened; the same call may be made again")
-    resolve.add_argument("--message", help="with --failed: what the assistant is told")
-    resolve.add_argument("--note", required=True, help="why, for the event log")
-    resolve.add_argument("--evidence", help="where it was seen; required of a runtime key")
+    resolve_call.prepare(actions)
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -96,13 +72,14 @@ def _show(arguments: argparse.Namespace) -> int:
         "step": arguments.step,
     }
     answer = remote.ask(arguments, "GET", remote.path("calls"), query=query)
-    # A call that was denied, or came too often, has no record; why is in the log.
-    denied = [] if answer["calls"] else _denials(arguments)
+    # A call that was denied, came too often or was given back has no record; why is in the log.
+    denied, gone = ([], {}) if answer["calls"] else _not_recorded(arguments)
     told = [(call, _explained(arguments, call["events"], call["effect_id"])) for call in answer["calls"]]
     refused = [(event, _explained(arguments, [event])) for event in denied]
     if arguments.json:
         answer["calls"] = [{**call, "explained": explained._asdict()} for call, explained in told]
-        remote.show({**answer, "denied": [{**event, "explained": why._asdict()} for event, why in refused]})
+        said = [{**event, "explained": why._asdict()} for event, why in refused]
+        remote.show({**answer, "denied": said, "gone": _effects_json(arguments, gone)})
         return 0
     for call, explained in told:
         print(f"{call['tool']}  {remote.word(call['tool_call_id'])}  {call['status']}  (effect {call['effect_id']})")
@@ -112,43 +89,68 @@ def _show(arguments: argparse.Namespace) -> int:
         what = "rate limited" if event["type"] == "effect.rate_limited" else "denied"
         print(f"{remote.word(arguments.tool_call_id)}  {what}, not recorded")
         _tell([event], explained)
-    if answer["calls"] or denied:
+    _tell_effects(arguments, gone)
+    if answer["calls"] or denied or gone:
         return 0
     print(
-        "no such call is recorded (read-only calls are not; settled ones end with their retention time; what was "
-        "released or resolved as absent is told by --effect ID, and all of it is in oncegate events)"
+        f"no call {remote.word(arguments.tool_call_id)} is recorded in conversation "
+        f"{remote.word(arguments.conversation)} of company {remote.word(arguments.company)} (read-only calls are not; "
+        "settled ones end with their retention time; all that is left of the conversation is in oncegate events)"
     )
     return 1
 
 
 def _show_effects(arguments: argparse.Namespace) -> int:
     """From the events of the conversation alone."""
-    wanted, found = arguments.effect.lower(), dict[str, list[dict[str, Any]]]()
-    for event in remote.events(arguments, arguments.company, arguments.conversation):
-        if (event["effect_id"] or "").startswith(wanted):
-            found.setdefault(event["effect_id"], []).append(event)
-    told = [(effect, events, _explained(arguments, events, effect)) for effect, events in found.items()]
+    wanted = arguments.effect.lower()
+    found = _by_effect(remote.events(arguments, arguments.company, arguments.conversation), wanted)
     if arguments.json:
-        shown = [{"effect_id": effect, "events": events, "explained": why._asdict()} for effect, events, why in told]
-        remote.show({"effects": shown})
+        remote.show({"effects": _effects_json(arguments, found)})
         return 0
-    for effect, events, explained in told:
-        print(f"effect {effect}  {explained.status}")
-        _tell(events, explained)
+    _tell_effects(arguments, found)
     if not found:
         print("no event of such an effect is in the log of this conversation")
     return 0 if found else 1
 
 
-def _denials(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+def _by_effect(events: Iterable[dict[str, Any]], beginning: str = "") -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for event in events:
+        if event["effect_id"] is not None and event["effect_id"].startswith(beginning):
+            found.setdefault(event["effect_id"], []).append(event)
+    return found
+
+
+def _effects_json(arguments: argparse.Namespace, found: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return [
-        event
-        for event in remote.events(arguments, arguments.company, arguments.conversation)
-        if event["type"] in ("effect.denied", "effect.rate_limited")
-        and event["effect_id"] is None
-        and event.get("tool_call_id") == arguments.tool_call_id
-        and arguments.turn in (None, event.get("turn"))
+        {"effect_id": effect, "events": events, "explained": _explained(arguments, events, effect)._asdict()}
+        for effect, events in found.items()
     ]
+
+
+def _tell_effects(arguments: argparse.Namespace, found: dict[str, list[dict[str, Any]]]) -> None:
+    for effect, events in found.items():
+        explained = _explained(arguments, events, effect)
+        print(f"effect {effect}  {explained.status}")
+        _tell(events, explained)
+
+
+def _not_recorded(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
+    """What was denied or came too often under this id; and its effects of which nothing stands, by their ids."""
+    events = list(remote.events(arguments, arguments.company, arguments.conversation))
+    asked = [
+        event
+        for event in events
+        if event.get("tool_call_id") == arguments.tool_call_id and arguments.turn in (None, event.get("turn"))
+    ]
+    denied = [
+        event
+        for event in asked
+        if event["type"] in ("effect.denied", "effect.rate_limited") and event["effect_id"] is None
+    ]
+    its = {event["effect_id"] for event in asked if event["type"] == "effect.proposed"}
+    gone = {effect: of for effect, of in _by_effect(events).items() if effect in its and explain(of).status == ABSENT}
+    return denied, gone
 
 
 def _unknown(arguments: argparse.Namespace) -> int:
@@ -175,51 +177,10 @@ def _unknown(arguments: argparse.Namespace) -> int:
         query["cursor"] = answer["cursor"]
 
 
-def _resolve(arguments: argparse.Namespace) -> int:
-    if (arguments.message is not None) != (arguments.failed is not None):
-        raise remote.RemoteProblem("--failed CODE and --message go together")
-    said = {"company": arguments.company, "conversation": arguments.conversation, "note": arguments.note}
-    if arguments.evidence is not None:
-        said["evidence"] = arguments.evidence
-    more: dict[str, Any] = {"outcome": "absent"}
-    if arguments.succeeded is not None:
-        more = {"outcome": "succeeded"}
-    elif arguments.failed is not None:
-        more = {"outcome": "failed", "error": {"code": arguments.failed, "message": arguments.message}}
-    body = json.dumps({**said, **more}).encode()
-    if arguments.succeeded is not None:
-        # As it was typed: read and written again, a long number would be another one.
-        body = body[:-1] + b', "result": ' + arguments.succeeded.encode() + b"}"
-    effect = arguments.effect if len(arguments.effect) >= FULL_ID else _begins_with(arguments)
-    call = remote.ask(arguments, "POST", remote.path("effects", effect, "resolve"), body=body)
-    if arguments.json:
-        remote.show(call)
-    else:
-        print(f"{call['tool']}  {remote.word(call['tool_call_id'])}  {call['status']}  (effect {call['effect_id']})")
-    return 0
-
-
-def _begins_with(arguments: argparse.Namespace) -> str:
-    """The one effect of the conversation whose id begins so. Raises RemoteProblem for none, and for more than one."""
-    beginning = arguments.effect.lower()
-    listed = f"oncegate calls unknown {_named(arguments.company, 'COMPANY')} lists those that can be resolved"
-    if len(beginning) < LEAST_BEGINNING:
-        raise remote.RemoteProblem(f"EFFECT: state {LEAST_BEGINNING} digits of the effect id or more; {listed}")
-    ids = {event["effect_id"] or "" for event in remote.events(arguments, arguments.company, arguments.conversation)}
-    found = sorted(each for each in ids if each.startswith(beginning))
-    if not found:
-        raise remote.RemoteProblem(f"no effect of this conversation begins with {remote.word(beginning)}; {listed}")
-    if len(found) > 1:
-        raise remote.RemoteProblem(
-            "\n  ".join([f"{len(found)} effects begin with {remote.word(beginning)}; state more of the one:", *found])
-        )
-    return found[0]
-
-
 def _explained(arguments: argparse.Namespace, events: Sequence[dict[str, Any]], effect: str | None = None) -> Explained:
     """With the names that its advice leaves open, and where what is held can be decided."""
     explained = explain(events)
-    where = f"{_named(arguments.company, 'COMPANY')} {_named(arguments.conversation, 'CONVERSATION')}"
+    where = f"{remote.typed(arguments.company, 'COMPANY')} {remote.typed(arguments.conversation, 'CONVERSATION')}"
     now = [
         line.replace("COMPANY CONVERSATION EFFECT", f"COMPANY CONVERSATION {effect} {_WAYS}").replace(
             "COMPANY CONVERSATION", where
@@ -232,11 +193,6 @@ def _explained(arguments: argparse.Namespace, events: Sequence[dict[str, Any]], 
 
 
 _WAYS: Final = "(--succeeded JSON | --failed CODE --message TEXT | --absent) --note WHY"
-
-
-def _named(name: str, otherwise: str) -> str:
-    """A name as it is typed in a shell; one that cannot be typed stays open."""
-    return shlex.quote(name) if name.isprintable() else otherwise
 
 
 def _who_decides(arguments: argparse.Namespace, effect: str) -> list[str]:
@@ -258,14 +214,6 @@ def _who_decides(arguments: argparse.Namespace, effect: str) -> list[str]:
             query["cursor"] = page["cursor"]
     except remote.RemoteProblem:
         return []
-
-
-def _json_text(text: str) -> str:
-    try:
-        json.loads(text.encode())
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be JSON; a text needs its own quotes: '\"{text[:40]}\"'") from None
-    return text
 
 
 def _tell(events: Sequence[dict[str, Any]], explained: Explained) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -175,6 +176,11 @@ def word(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def typed(name: str, otherwise: str) -> str:
+    """A name as it is typed in a shell; one that cannot be typed stays open."""
+    return shlex.quote(name) if name.isprintable() else otherwise
+
+
 def said_by(event: dict[str, Any]) -> str:
     """What an event says besides when, what and of which effect."""
     common = ("seq", "type", "at", "effect_id")
@@ -185,7 +191,8 @@ def _told(problem: HTTPError) -> str:
     try:
         body = json.loads(problem.read(_MOST_BYTES))
         said = f"{problem.code} {body['code']}: {body['message']}"
-        return said + "".join(f"\n  {_line(field)}" for field in body.get("fields") or [])
+        lines = map(_line, body.get("fields") or [])
+        return "\n  ".join([said, *(line for line in lines if line not in said)])
     except (ValueError, KeyError, TypeError):
         return f"the gateway answered {problem.code} {problem.reason}"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import Final
 
+from gateway.adapters.text_files import read_text, unreadable
 from gateway.commands import register_tools, remote
 
 EXAMPLES = """\
@@ -81,11 +81,13 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _put(arguments: argparse.Namespace) -> int:
+    name = "standard input" if arguments.file == "-" else arguments.file
     try:
-        text = sys.stdin.read() if arguments.file == "-" else Path(arguments.file).read_text(encoding="utf-8")
-        body = json.loads(text)
-    except (OSError, ValueError) as wrong:
-        raise remote.RemoteProblem(f"{arguments.file}: {wrong}") from None
+        body = json.loads(sys.stdin.read() if arguments.file == "-" else read_text(arguments.file))
+    except (OSError, UnicodeDecodeError) as wrong:
+        raise remote.RemoteProblem(f"{name}: {unreadable(wrong)}") from None
+    except ValueError as wrong:
+        raise remote.RemoteProblem(f"{name}: is not valid JSON: {wrong}") from None
     where = remote.path("companies", arguments.company, "tools", arguments.tool)
     tool = remote.ask(arguments, "PUT", where, body=body)
     if arguments.json:

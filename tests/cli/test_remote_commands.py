@@ -195,13 +195,13 @@ def test_text_that_would_break_the_line_is_printed_as_json(played, capsys):
 
 
 def test_a_call_that_is_not_recorded_is_told_with_the_reasons(played, capsys):
-    """Without the reasons one looks for a bug; those resolved as absent are told by their effect."""
+    """Without the reasons one looks for a bug."""
     played.answers["/v1/calls"] = {"calls": [], "cursor": None}
     played.answers["/v1/events"] = {"events": []}
     assert played.run("calls", "show", "acme", "c-1", "call_9") == 1
     said = capsys.readouterr().out
     assert "read-only calls are not" in said
-    assert "resolved as absent is told by --effect" in said
+    assert said.startswith("no call call_9 is recorded in conversation c-1 of company acme ")
     assert "oncegate events" in said
 
 
@@ -246,6 +246,47 @@ def test_p4_7_a_denied_call_is_told_from_the_log(played, capsys, turn, status):
     said = capsys.readouterr().out
     assert ("denied, not recorded" in said) == (status == 0)
     assert (f"--effect {'ab' * 32}" in said) == (status == 0)
+
+
+GIVEN_BACK = [
+    {"seq": 1, "type": "effect.proposed", "at": "t1", "effect_id": "ab" * 32, "tool_call_id": "call_1", "turn": "t-1"},
+    {"seq": 2, "type": "effect.executing", "at": "t2", "effect_id": "ab" * 32, "lease_s": 15.0},
+    {"seq": 3, "type": "effect.released", "at": "t3", "effect_id": "ab" * 32, "reason": "connect_failed"},
+]
+
+
+@pytest.mark.parametrize(
+    ("last", "turn", "status"),
+    [
+        (GIVEN_BACK[2], (), 0),
+        (GIVEN_BACK[2], ("--turn", "t-1"), 0),
+        (GIVEN_BACK[2], ("--turn", "t-2"), 1),
+        ({**GIVEN_BACK[2], "type": "effect.resolved", "outcome": "absent", "by": "op"}, (), 0),
+        ({**GIVEN_BACK[2], "type": "effect.succeeded"}, (), 1),
+    ],
+)
+def test_p7_6_a_call_that_was_given_back_is_told_by_its_id(played, capsys, last, turn, status):
+    """7.6: that the merchant could not be reached is the first thing a newcomer looks for. One whose record has ended is
+    not told as if it stood."""
+    played.answers["/v1/calls"] = {"calls": [], "cursor": None}
+    played.answers["/v1/events"] = {"events": [*GIVEN_BACK[:2], last]}
+    assert played.run("calls", "show", "acme", "c-1", "call_1", *turn) == status
+    said = capsys.readouterr().out
+    assert (f"effect {'ab' * 32}  absent" in said) == (status == 0)
+    assert ("now: Nothing stands: the same request, ids unchanged, runs as new." in said) == (status == 0)
+    assert played.run("calls", "show", "acme", "c-1", "call_1", *turn, "--json") == 0
+    assert [each["effect_id"] for each in json.loads(capsys.readouterr().out)["gone"]] == ["ab" * 32] * (1 - status)
+
+
+@pytest.mark.parametrize(("text", "said"), [(None, "cannot be read: No such file"), ("{", "is not valid JSON: ")])
+def test_a_registration_that_cannot_be_read_is_told_as_one(played, capsys, tmp_path, text, said):
+    """Nothing is asked of a gateway."""
+    file = tmp_path / "tool.json"
+    if text is not None:
+        file.write_text(text)
+    assert played.run("tools", "put", "acme", "place_order", str(file)) == 1
+    assert capsys.readouterr().err.startswith(f"oncegate: {file}: {said}")
+    assert played.asked == []
 
 
 def test_p7_5_a_call_that_came_too_often_is_told_from_the_log(played, capsys):
