@@ -86,8 +86,7 @@ def _show(arguments: argparse.Namespace) -> int:
         _tell(call["events"], explained)
         _show_outcome(call)
     for event, explained in refused:
-        what = "rate limited" if event["type"] == "effect.rate_limited" else "denied"
-        print(f"{remote.word(arguments.tool_call_id)}  {what}, not recorded")
+        print(f"{remote.word(arguments.tool_call_id)}  {event['type'].removeprefix('effect.')}, not recorded")
         _tell([event], explained)
     _tell_effects(arguments, gone)
     if answer["calls"] or denied or gone:
