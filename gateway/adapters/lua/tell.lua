@@ -2,6 +2,7 @@
 --
 -- KEYS  1 the feed (stream)
 -- ARGV  1 ms that a line stays   2 the line
+-- Returns the line's place
 local time = redis.call('TIME')
 local oldest = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[1])
 local place = redis.call('XADD', KEYS[1], 'MINID', '~', oldest, '*', 'e', ARGV[2])
