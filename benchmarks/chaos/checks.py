@@ -10,6 +10,8 @@ from typing import Any, Final
 from benchmarks.chaos.plan import Intent
 from benchmarks.chaos.sight import Row, Sight, counts, name_of, put_off
 from benchmarks.chaos.traffic import Answer
+from gateway.core.event_chain import verify
+from gateway.core.identity import conversation_digest
 
 TWICE: Final = "done more often than wanted"
 UNTRUE_SUCCESS: Final = "told succeeded, and the merchant has no such order"
@@ -19,6 +21,7 @@ RERUN: Final = "an unknown outcome was run again"
 UNSETTLED: Final = "not settled after the lease and the sweep"
 MIXED_UP: Final = "another call's result, or a refusal that belongs to another call"
 FAULTY: Final = "the gateway answered as it should not"
+CHAIN: Final = "sealed events are missing or changed"
 _NO_WORD: Final = frozenset({0, 503, 409})
 
 
@@ -48,7 +51,7 @@ def check(sight: Sight) -> list[Violation]:
         found += _refusals(intent, answers, arrivals[intent.name], orders[intent.name])
         found += _last_word(intent, answers, sight)
         found += _faults(intent, answers)
-    return [*found, *_steady(sight)]
+    return [*found, *_steady(sight), *_chains(sight)]
 
 
 def _once(intent: Intent, arrivals: list[Row], orders: list[Row]) -> Iterable[Violation]:
@@ -165,6 +168,17 @@ def _steady(sight: Sight) -> Iterable[Violation]:
                 continue
             if answer.body["decision"] == "proceed":
                 yield Violation(RERUN, intent.name, f"{unknown.request} was told unknown, {answer.request} was sent")
+
+
+def _chains(sight: Sight) -> Iterable[Violation]:
+    """What was sealed stands, whoever died while sealing it (7.6)."""
+    for name, seal in sight.seals.items():
+        company, _, conversation = name.partition("/")
+        head = None if seal["head"] is None else bytes.fromhex(seal["head"])
+        digest = conversation_digest(company, conversation)
+        wrong = verify(digest, seal["sealed"], head, sight.events.get(name, [])).wrong
+        if wrong:
+            yield Violation(CHAIN, name, wrong)
 
 
 def _shown(answer: Answer) -> tuple[Any, Any, Any]:

@@ -144,6 +144,7 @@ def figures(sight: Sight) -> Counter[str]:
         {
             "intents": len(sight.intents),
             "conversations": len({ask.intent.conversation for ask in sight.asks}),
+            "events_sealed": sum(seal["sealed"] for seal in sight.seals.values()),
             "sends": len(sight.arrivals),
             "orders": len(sight.orders),
             "replays": decisions["replay"],

@@ -19,7 +19,8 @@ _ANSWERED_AND_NOTHING_DONE = frozenset({401, 403, 425, 429})
 
 @dataclass(slots=True)
 class Sight:
-    """`records` and `unknown` by effect id; `events` and `early` (before anything was asked again) by conversation."""
+    """`records` and `unknown` by effect id; `events`, `early` (before anything was asked again) and `seals` by
+    conversation."""
 
     asks: list[Ask] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
@@ -29,6 +30,7 @@ class Sight:
     unknown: set[str] = field(default_factory=set)
     events: dict[str, list[Row]] = field(default_factory=dict)
     early: dict[str, list[Row]] = field(default_factory=dict)
+    seals: dict[str, Row] = field(default_factory=dict)
 
     @property
     def intents(self) -> list[Intent]:
@@ -84,6 +86,13 @@ async def events_of(api: Direct, asks: Iterable[Ask]) -> dict[str, list[Row]]:
     return {"/".join(place): events for place, events in zip(places, read, strict=True)}
 
 
+async def seals_of(api: Direct, asks: Iterable[Ask]) -> dict[str, Row]:
+    """All seals, by "company/conversation"."""
+    places = conversations(asks)
+    asked = (api.ask("GET", "/v1/events/seal", None, company=c, conversation=name) for c, name in places)
+    return {"/".join(place): seal for place, seal in zip(places, await asyncio.gather(*asked), strict=True)}
+
+
 async def look(world: World, api: Direct, asks: list[Ask], answers: list[Answer], early: dict[str, list[Row]]) -> Sight:
     """Read everything about these asks; `early`: their events before they were asked again."""
     sight = Sight(asks, answers, early=early)
@@ -96,6 +105,7 @@ async def look(world: World, api: Direct, asks: list[Ask], answers: list[Answer]
 
     for found in await asyncio.gather(*(records(*each) for each in ids)):
         sight.records |= {record["effect_id"]: record for record in found}
+    sight.seals = await seals_of(api, asks)  # before the events: both only grow
     sight.events = await events_of(api, asks)
     mine = {ask.intent.conversation for ask in asks}
     for company, merchant in world.merchants.items():

@@ -1,7 +1,8 @@
 """Argument values that nobody but the merchant sees: what a tool's parameters mark `x-sensitive: true` (9.3). Pure.
 
 Any branch that marks a place masks it: whether `anyOf`, `if` or `not` would apply is not asked, since a value must not
-show because it failed to fit. Under a marked place names are data too, so the whole of it is masked.
+show because it failed to fit. Nor because it has another form than the one whose parts are marked, an object where
+items are, say. Under a marked place names are data too, so the whole of it is masked.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ _IN_PLACE_LIST: Final = ("allOf", "anyOf", "oneOf")
 _ANY_FIELD: Final = ("additionalProperties", "unevaluatedProperties")
 _ANY_ITEM: Final = ("items", "unevaluatedItems", "contains")
 _JSON_TEXT: Final = ("contentSchema",)
+_OF_OBJECTS: Final = ("properties", "patternProperties", "propertyNames", *_ANY_FIELD)
+_OF_LISTS: Final = ("prefixItems", *_ANY_ITEM)
 
 Schema = Mapping[str, Any]
 
@@ -76,6 +79,8 @@ def _masked(root: Schema, schemas: list[Schema], value: Any, spent: _Spent) -> A
     judging = _in_place(root, schemas, spent)
     if judging is None or any(schema.get(SENSITIVE) is True for schema in judging):
         return MASK
+    if value is not None and _marked_in_other_forms(root, judging, value, spent):
+        return MASK
     if isinstance(value, Mapping):
         shown: dict[str, Any] = {}
         for name, part in value.items():
@@ -85,10 +90,40 @@ def _masked(root: Schema, schemas: list[Schema], value: Any, spent: _Spent) -> A
         return shown
     if isinstance(value, list):
         return [_masked(root, _of_item(judging, place), part, spent) for place, part in enumerate(value)]
-    if isinstance(value, str) and any(isinstance(s.get(key), Mapping) for s in judging for key in _JSON_TEXT):
-        # A text that holds a document of its own: shown only if nothing in there could be marked.
-        return MASK if any(marks_any(s[key]) for s in judging for key in _JSON_TEXT if key in s) else value
     return value
+
+
+def _marked_in_other_forms(root: Schema, judging: list[Schema], value: Any, spent: _Spent) -> bool:
+    """Whether any part is marked that only a value of another form has; a text that holds a document of its own is not
+    looked into, so its parts count as such."""
+    others: tuple[str, ...] = _JSON_TEXT
+    if not isinstance(value, Mapping):
+        others += _OF_OBJECTS
+    if not isinstance(value, list):
+        others += _OF_LISTS
+    below = [schema[key] for schema in judging for key in others if key in schema]
+    return bool(below) and _marks_below(root, below, spent)
+
+
+def _marks_below(root: Schema, nodes: list[Any], spent: _Spent) -> bool:
+    """As `marks_any`, and by reference too."""
+    met: set[int] = set()
+    todo = list(nodes)
+    while todo:
+        node = todo.pop()
+        if id(node) in met:
+            continue
+        met.add(id(node))
+        if not spent.take():
+            return True
+        if isinstance(node, Mapping):
+            if node.get(SENSITIVE) is True:
+                return True
+            todo.extend(node.values())
+            todo.append(resolved(root, node.get("$ref")))
+        elif isinstance(node, list):
+            todo.extend(node)
+    return False
 
 
 def _names_marked(root: Schema, schema: Schema, spent: _Spent) -> bool:

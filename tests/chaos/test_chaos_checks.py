@@ -11,13 +11,26 @@ from typing import Any
 
 import pytest
 
-from benchmarks.chaos.checks import CHANGED, FAULTY, MIXED_UP, RERUN, TWICE, UNSETTLED, UNTRUE_NO, UNTRUE_SUCCESS, check
+from benchmarks.chaos.checks import (
+    CHAIN,
+    CHANGED,
+    FAULTY,
+    MIXED_UP,
+    RERUN,
+    TWICE,
+    UNSETTLED,
+    UNTRUE_NO,
+    UNTRUE_SUCCESS,
+    check,
+)
 from benchmarks.chaos.plan import TOOLS, Ask, Intent, script
 from benchmarks.chaos.report import text
 from benchmarks.chaos.run import Report, figures
 from benchmarks.chaos.sight import Row, Sight
 from benchmarks.chaos.stories import OTHER_STORY, check_stories, story
 from benchmarks.chaos.traffic import Answer
+from gateway.core.event_chain import after, start_of
+from gateway.core.identity import conversation_digest
 
 DONE = Intent("c.1", "c", "place_order", 2, "1.50")
 REFUSED = Intent("c.2", "c", "place_order", 13, "1.50")
@@ -255,3 +268,17 @@ def test_conversations_are_the_same_for_the_same_seed() -> None:
     assert any(intent.wanted == 2 for intent in names.values())
     recycled = {(a.intent.conversation, a.tool_call_id) for a in asks}
     assert len(recycled) < len({(a.intent, a.tool_call_id) for a in asks})
+
+
+def test_p7_6_a_sealed_event_that_is_missing_or_changed_is_found(good: Sight) -> None:
+    """7.6: and a log whose seal holds is not."""
+    events = good.events["careless/c"]
+    head = start_of(conversation_digest("careless", "c"))
+    for event in events[:5]:
+        head = after(head, event)
+    good.seals = {"careless/c": {"sealed": 5, "head": head.hex(), "at": None}}
+    assert check(good) == []
+    good.events["careless/c"] = [*events[:2], {**events[2], "note": "changed"}, *events[3:]]
+    assert [each.rule for each in check(good)] == [CHAIN]
+    good.events["careless/c"] = events[:4]
+    assert CHAIN in [each.rule for each in check(good)]

@@ -162,24 +162,38 @@ async def heard(work: Any) -> Any:
         return refused
 
 
+@pytest.mark.parametrize("policy", sorted(POLICIES))
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_p9_3_a_sensitive_value_is_told_to_the_merchant_and_to_nobody_else(
+    open_world: Any, seen: Any, caplog: Any, shape: str, policy: str
+) -> None:
+    """9.3: answers, problems, approvals, records, events, the feed and every line of the log, at any level."""
+    steps = ["call", "again", "other", "wrong", "hold", "grant"]
+    _nothing_is_told(open_world, seen, caplog, shape, policy, steps, ["silent", "broken"])
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
+    shape=st.sampled_from(sorted(SHAPES)),
     policy=st.sampled_from(sorted(POLICIES)),
     steps=st.lists(st.sampled_from(STEPS), min_size=3, max_size=8),
     replies=st.lists(st.sampled_from(REPLIES), max_size=6),
 )
-def test_p9_3_a_sensitive_value_is_told_to_the_merchant_and_to_nobody_else(
+def test_p9_3_whatever_becomes_of_a_call_its_sensitive_values_are_told_to_nobody_else(
     open_world: Any, seen: Any, caplog: Any, shape: str, policy: str, steps: list[str], replies: list[str]
 ) -> None:
-    """9.3: answers, problems, approvals, records, events, the feed and every line of the log, at any level."""
+    """9.3"""
+    _nothing_is_told(open_world, seen, caplog, shape, policy, ["call", *steps], replies)
+
+
+def _nothing_is_told(
+    open_world: Any, seen: Any, caplog: Any, shape: str, policy: str, steps: list[str], replies: list[str]
+) -> None:
     caplog.clear()
     caplog.set_level(logging.DEBUG)
-    told = asyncio.run(_alone(open_world, seen, shape, policy, ["call", *steps], replies))
-    logged = "\n".join(
-        json.dumps({**record.__dict__, "msg": record.getMessage()}, default=repr) for record in caplog.records
-    )
-    for words in (*told.words, logged):
+    told = asyncio.run(_alone(open_world, seen, shape, policy, steps, replies))
+    lines = [json.dumps({**record.__dict__, "msg": record.getMessage()}, default=repr) for record in caplog.records]
+    for words in (*told.words, *lines):
         assert SOUGHT not in words, words
 
 
