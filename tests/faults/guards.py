@@ -75,7 +75,7 @@ def theme(*names: str) -> Callable[[Plan], bool]:
     return lambda plan: plan.theme in names
 
 
-MOST_SEEDS: Final = 12_000
+MOST_SEEDS: Final = 20_000
 """How far to look for a history that notices."""
 
 
