@@ -167,7 +167,13 @@ class Claimed:
         raise AssertionError("unreachable")
 
     async def fail(self, fault: NotDone) -> None:
-        await self._client.fail(*self._whose(), fault.code, fault.message)
+        """Raises Problem, the claim given back, where the gateway does not take the words: nothing was done."""
+        try:
+            await self._client.fail(*self._whose(), fault.code, fault.message)
+        except Problem as problem:
+            if problem.status == 400:
+                await self.give_back()
+            raise
         fault.effect_id = self._effect_id
 
     async def renew(self) -> None:

@@ -173,6 +173,14 @@ async def test_not_done_is_recorded_and_said_again(turn, played):
     assert played.effects.asked["fail"] == 1
 
 
+async def test_not_done_in_words_that_the_gateway_does_not_take_is_told_and_given_back(turn, played):
+    """9.4: the work says that nothing was done, so it may be tried again."""
+    played.effects.refused["fail"] = [("malformed", 400)]
+    with pytest.raises(Problem, match="malformed"):
+        await turn().step("reserve", Work(NotDone("no stock!", "")))
+    assert played.effects.records == {}
+
+
 async def test_p4_6_what_is_done_at_most_once_has_a_fresh_token_each_time_and_an_id(turn, played):
     """4.6, 2.1: a second process with the same token would be told "yours" while the first is at it still."""
     for _ in range(2):
