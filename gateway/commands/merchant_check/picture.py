@@ -50,7 +50,8 @@ def _row(exchange: Exchange, y: int, scale: float) -> list[str]:
     told = escape(f"{exchange.what}, key {exchange.key or '-'}: {exchange.said}")
     return [
         _text(0, y, exchange.what, ""),
-        f'<rect class="{kind}" x="{left:.1f}" y="{y - 10}" width="{width:.1f}" height="11"><title>{told}</title></rect>',
+        f'<rect class="{kind}" x="{left:.1f}" y="{y - 10}" width="{width:.1f}" height="11">',
+        f"<title>{told}</title></rect>",
         _text(_LEFT + _BARS + 12, y, said, "said"),
     ]
 

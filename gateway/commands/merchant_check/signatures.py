@@ -10,6 +10,7 @@ from gateway.commands.merchant_check.wire import Sealed, altered
 
 MINUTES_6: Final = 360
 SIGNATURE: Final = "webhook-signature"
+TIMESTAMP: Final = "webhook-timestamp"
 ODD: Final = ("", "v1,", "v1,é", "v1=ÿ", "v2,AAAA", "v1,!!!!", "v1," + "A" * 3_000)
 
 
@@ -28,7 +29,10 @@ async def rotation(bench: Bench) -> None:
 
 
 async def stale(bench: Bench) -> None:
-    await _refused(bench, "a call of six minutes ago", bench.write.again(bench.write.call(), age_s=MINUTES_6))
+    call = bench.write.call()
+    old = bench.write.again(call, age_s=MINUTES_6)
+    redated = old.with_header(TIMESTAMP, call.header(TIMESTAMP))
+    await _refused(bench, "a call of six minutes ago", old, redated)
 
 
 async def ahead(bench: Bench) -> None:
@@ -47,7 +51,11 @@ async def unsigned(bench: Bench) -> None:
 
 
 async def altered_body(bench: Bench) -> None:
-    await _refused(bench, "an altered call", altered(bench.write.call()))
+    call = bench.write.call()
+    await _refused(bench, "an altered call", altered(call))
+    must_be_done(await bench.send("the call itself", call))
+    bench.remark(must_be_refused(await bench.send("an altered copy of it", altered(call))))
+    await bench.must_have_done(1)
 
 
 async def odd_signature(bench: Bench) -> None:

@@ -84,8 +84,8 @@ class Writer:
         return f'{{"tool":{json.dumps(tool)},"arguments":{arguments},"context":{context}}}'.encode()
 
     def _context(self, conversation: str) -> dict[str, object]:
-        company = self._target.company
-        return dict(company=company, conversation=conversation, turn="t-1", tool_call_id="call_1", attempt=1)
+        who = {"company": self._target.company, "conversation": conversation}
+        return {**who, "turn": "t-1", "tool_call_id": "call_1", "attempt": 1}
 
     @staticmethod
     def _arguments_of(body: bytes) -> str:
