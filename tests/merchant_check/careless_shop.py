@@ -46,6 +46,7 @@ class CarelessShop(ThreadingHTTPServer):
         self.answers: dict[str, tuple[str, Answer]] = {}
         self.blocked: set[str] = set()
         self.verified: set[str] = set()
+        self.running: set[str] = set()
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
 
@@ -121,13 +122,14 @@ class CarelessShop(ThreadingHTTPServer):
         if "conflict_runs" in self.careless:
             key += fingerprint
         if "refuses_twins" in self.careless:
-            if not self.lock.acquire(blocking=False):
-                raise no(409, "in_progress")
-            try:
-                time.sleep(A_MOMENT_S)
+            with self.lock:
+                if key in self.running:
+                    raise no(409, "in_progress")
+                self.running.add(key)
+            time.sleep(A_MOMENT_S)
+            with self.lock:
+                self.running.discard(key)
                 return self._once(key, fingerprint, call)
-            finally:
-                self.lock.release()
         if "twins_race" in self.careless:
             return self._once(key, fingerprint, call)
         with self.lock:

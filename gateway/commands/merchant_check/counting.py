@@ -21,6 +21,8 @@ async def count(target: Target, writer: Writer, link: Link) -> int | None:
         return None
     if said.how.startswith("no connection"):
         raise CannotRun(f"nothing answers at {target.count_url or target.url}: {said.how}; start the shop first")
+    if said.status in (401, 403):
+        raise CannotRun(f"{source} was refused (is it the right secret?): {said.said}")
     found = as_count(said.json) if said.done else None
     if found is None:
         raise CannotRun(f"{source} has to answer a number or a list, and answered: {said.said}")

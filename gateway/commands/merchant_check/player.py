@@ -68,7 +68,8 @@ async def play(
             continue
         progress(fault)
         try:
-            result = await _play_one(fault, target, fresh, now, clock, latest - clock())
+            unsettled = bool(results) and results[-1].verdict == "failed"
+            result = await _play_one(fault, target, fresh, now, clock, latest - clock(), unsettled)
         except CannotRun as reason:
             if fault.code == "honest":
                 raise
@@ -87,6 +88,7 @@ async def _play_one(
     now: Callable[[], float],
     clock: Callable[[], float],
     left_s: float,
+    unsettled: bool,
 ) -> Result:
     history: list[Exchange] = []
     begun = clock()
@@ -94,7 +96,7 @@ async def _play_one(
     bench = Bench(target, Writer(target, fresh, now), link)
     try:
         async with asyncio.timeout(max(left_s, 0)):
-            await bench.begin()
+            await bench.begin(unsettled=unsettled)
             await PLAYS[fault.code](bench)
         return Result(fault, "passed", "", tuple(bench.remarks), tuple(history))
     except Convicted as done:
