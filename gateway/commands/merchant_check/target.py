@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NoReturn
 from urllib.parse import SplitResult, urlsplit
 
 from gateway.adapters.signing import SigningSecretInvalid, sign_headers
@@ -97,9 +97,13 @@ def _loopback(host: str | None) -> bool:
         return False
 
 
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
 def _check_object(option: str, text: str) -> None:
     try:
-        read = json.loads(text)
+        read = json.loads(text, parse_constant=_no_constant)
         text.encode()
     except (ValueError, RecursionError):
         read = None
