@@ -17,7 +17,7 @@ from typing import Any
 
 SECRET = "whsec_" + base64.b64encode(b"the check signs with this key...").decode()
 TOLERANCE_S = 300
-A_MOMENT_S = 0.06
+A_MOMENT_S = 0.05
 
 
 class Answer(Exception):
