@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "demo": "see one order placed once, though the assistant asks again and again",
     "classify": "say which tool names change state, and why",
     "lint": "find tools whose names, hints or schemas would lose protection, before they ship",
+    "check-merchant": "play every fault of a network on a merchant's endpoint, and count what it did",
     "tools": "list, show, register and remove a company's tools",
     "calls": "show what happened to a call; list unknown outcomes",
     "approvals": "list, show, grant and deny what waits for somebody",
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         if name == chosen:
             try:
-                module = import_module(f"gateway.commands.{name}")
+                module = import_module(f"gateway.commands.{name.replace('-', '_')}")
                 module.prepare(sub)
                 arguments = getattr(module, "completed", list)(arguments)
             except ModuleNotFoundError as missing:

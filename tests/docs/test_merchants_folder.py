@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from gateway.cli import main
+from gateway.commands.merchant_check.plan import FAULTS
 from gateway.core.outcome import TABLE, OutcomeKind
 from gateway.service.declarations import read_tool
 from merchant_sdk import verify
@@ -49,6 +51,8 @@ def test_the_five_minutes_end_in_one_order(terminal: Any, page: Any) -> None:
     assert "vada is sold out" in sold_out["message"]
     with closing(sqlite3.connect(terminal.folder / "orders.db")) as orders:
         assert orders.execute("SELECT item, quantity FROM orders").fetchall() == [("dosa", 2)]
+    (checking,) = quick.blocks("See that it holds")
+    assert " 0 failed" in terminal.run(f"{environment}\nexport SHOP_SECRET='{secret}'\n{checking}")
 
 
 def test_the_worked_signature_is_what_its_steps_give(page: Any) -> None:
@@ -91,3 +95,14 @@ def test_every_example_is_on_the_frameworks_page(page: Any) -> None:
     """What is not listed is not found."""
     text = page("docs/merchants/frameworks.md").text
     assert set(re.findall(r"`(\w+_shop\.py)`", text)) == {f.name for f in (ROOT / "examples/merchants").glob("*.py")}
+
+
+def test_the_check_page_lists_every_fault_and_option(page: Any, capfd: Any) -> None:
+    """As the plan has them, in its order; an option that is not there helps nobody."""
+    check = page("docs/merchants/check.md")
+    listed = re.findall(r"^\| `([\w-]+)` \| (.*?)(?: \(`--.*\))? \|$", check.section("What is tried"), re.M)
+    assert listed == [(fault.code, fault.promise) for fault in FAULTS]
+    with pytest.raises(SystemExit):
+        main(["check-merchant", "--help"])
+    told = capfd.readouterr().out
+    assert set(re.findall(r"--[a-z][a-z-]+", check.text)) <= set(re.findall(r"--[a-z][a-z-]+", told))

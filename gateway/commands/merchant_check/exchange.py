@@ -1,0 +1,46 @@
+"""What was sent to the merchant and what was seen of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+SHOWN: Final = 120
+"""Characters of an answer in a report."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request and its end. Times in seconds since its fault began; `how` is how it ended without an answer."""
+
+    what: str
+    key: str
+    sent_s: float
+    ended_s: float = 0.0
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    how: str = "under way"
+
+    @property
+    def said(self) -> str:
+        """The answer in a line of printable text."""
+        if self.status is None:
+            return self.how
+        text = self.body.decode("utf-8", "replace")
+        text = "".join(c if c.isprintable() else " " for c in text[: SHOWN + 1])
+        return f"{self.status} {text if len(text) <= SHOWN else text[:SHOWN] + '…'}".rstrip()
+
+    @property
+    def done(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
+
+    @property
+    def json(self) -> Any:
+        """The answer as JSON, or its text where it is none."""
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            return self.body.decode("utf-8", "replace")
