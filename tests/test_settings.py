@@ -80,6 +80,7 @@ EVERY = {
     "calls.repeat_window_s": ("0", "0", 0.0),
     "calls.max_steps": ('"off"', "off", "off"),
     "asking.first_s": ("2.5", "2.5", 2.5),
+    "effects.lease_s": ("90", "90", 90.0),
     "asking.longest_s": ("30", "30", 30.0),
     "asking.at_once": ("4", "4", 4),
     "retention.days": ("60", "60", 60.0),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from heuristics.rules.looked import Looked
 from heuristics.words import split
@@ -35,9 +36,21 @@ def is_money(name: str) -> bool:
 
 
 def amounts(at: Looked) -> list[tuple[str, str, tuple[str, ...], bool]]:
-    """Name, pointer and JSON types of the arguments that are amounts, and whether their format says `decimal`."""
+    """Name, pointer and JSON types of the arguments that are amounts, and whether each number's format is `decimal`."""
     return [
-        (field.name, field.pointer, field.types, field.schema.get("format") == "decimal")
+        (field.name, field.pointer, field.types, _is_exact(field.schema))
         for field in at.fields.all
         if is_money(field.name)
     ]
+
+
+def _is_exact(schema: Mapping[str, Any]) -> bool:
+    """An optional one has its number among alternatives, and the format there."""
+    listed = [part for key in ("anyOf", "oneOf") if isinstance(schema.get(key), list) for part in schema[key]]
+    numbers = [part for part in (schema, *listed) if isinstance(part, dict) and "number" in _types(part)]
+    return bool(numbers) and all(part.get("format") == "decimal" for part in numbers)
+
+
+def _types(schema: Mapping[str, Any]) -> list[str]:
+    stated = schema.get("type")
+    return [each.lower() for each in (stated if isinstance(stated, list) else [stated]) if isinstance(each, str)]
