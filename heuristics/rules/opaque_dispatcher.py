@@ -11,9 +11,15 @@ from heuristics.rules.rule import Remark, Rule
 from heuristics.rules.wording import quoted
 
 
+_RUN_ANYTHING: Final = frozenset({"execute", "invoke"})
+"""Acts wherever they stand in a name, and of what they are given nothing is known."""
+
+
 def _check(at: Looked) -> Iterator[Remark]:
     entry = at.verb
-    if at.declared or not at.by_name.side_effecting or entry is None or entry.role is not Role.DISPATCHER:
+    if at.declared or not at.by_name.side_effecting or entry is None:
+        return
+    if entry.role is not Role.DISPATCHER and at.by_name.verb not in _RUN_ANYTHING:
         return
     yield Remark(
         f"{quoted(at.by_name.verb or '')} runs whatever its arguments say, so nobody can know what a call changes: "
