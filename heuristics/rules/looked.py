@@ -21,6 +21,10 @@ _DECLARE = {"oncegate": "declare side_effecting", "python": "declare side_effect
 _DECLARED = ("tool", "company", "platform_override")
 
 
+_RUN_ANYTHING: Final = frozenset({"execute", "invoke"})
+"""Verbs at any place in a name, and of what they are given nothing is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Alike:
     """Another tool's name near this one's: `kind` is `same`, `folded` (case and separators apart) or `slip` (one edit
@@ -83,6 +87,12 @@ class Looked:
     def declare(self) -> str:
         """How to say in this format whether it is side-effecting; in some it can only be said beside it."""
         return _DECLARE.get(self.tool.format, "declare it in the settings (overrides)")
+
+    @property
+    def dispatches(self) -> bool:
+        """Whether its verb runs whatever it is given, wherever it stands."""
+        entry = self.verb
+        return entry is not None and (entry.role is Role.DISPATCHER or self.by_name.verb in _RUN_ANYTHING)
 
     @cached_property
     def words(self) -> list[str]:

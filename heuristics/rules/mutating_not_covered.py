@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from heuristics.lexicon import Role
 from heuristics.rules.better_names import platform_names
 from heuristics.rules.looked import Looked
 from heuristics.rules.rule import Remark, Rule
@@ -18,7 +17,7 @@ def _check(at: Looked) -> Iterator[Remark]:
         return
     if at.declared or at.verdict.source == "hint" or at.tool.hints.destructive or at.tool.hints.read_only is not None:
         return
-    if at.method in ("PUT", "PATCH", "DELETE") or (at.verb is not None and at.verb.role is Role.DISPATCHER):
+    if at.method in ("PUT", "PATCH", "DELETE") or at.dispatches:
         return
     severity = {None: None, "words": "note", "platform": "error"}[at.around.heuristic]
     yield Remark(

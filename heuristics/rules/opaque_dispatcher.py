@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from heuristics.lexicon import Role
 from heuristics.rules.looked import Looked
 from heuristics.rules.rule import Remark, Rule
 from heuristics.rules.wording import quoted
 
 
-_RUN_ANYTHING: Final = frozenset({"execute", "invoke"})
-"""Acts wherever they stand in a name, and of what they are given nothing is known."""
-
-
 def _check(at: Looked) -> Iterator[Remark]:
-    entry = at.verb
-    if at.declared or not at.by_name.side_effecting or entry is None:
-        return
-    if entry.role is not Role.DISPATCHER and at.by_name.verb not in _RUN_ANYTHING:
+    if at.declared or not at.by_name.side_effecting or not at.dispatches:
         return
     yield Remark(
         f"{quoted(at.by_name.verb or '')} runs whatever its arguments say, so nobody can know what a call changes: "
