@@ -148,11 +148,14 @@ class DecideApproval:
         return self._shown(effect)
 
     async def _granted(self, request: Grant, effect: Effect) -> tuple[d.Decision, View]:
+        landed = False
         for left in reversed(range(TRIES)):
             try:
                 return await self._decider.grant(request, effect)
             except LedgerUnavailable as lost:
-                if not lost.may_have_run:
+                # A later try that was not sent says nothing of an earlier one that may stand.
+                landed = landed or lost.may_have_run
+                if not landed:
                     raise
                 if not left:
                     self._running.withdraw(request.claim)

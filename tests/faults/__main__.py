@@ -65,12 +65,16 @@ def _guards() -> int:
 
 
 class _Progress:
-    """A line every few seconds."""
+    """A line every few seconds, and one for each history that breaks, at once."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + 10
+        self._broken = 0
 
     def __call__(self, figures: Figures) -> None:
+        for broken in figures.broken[self._broken :]:
+            print(f"broken: {broken.where}, promise {broken.promise}: {broken.what}", file=sys.stderr)
+        self._broken = len(figures.broken)
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + 10
             rate = figures.histories / figures.seconds

@@ -14,7 +14,7 @@ from tests.faults.guards_of_claims import GUARDS_OF_CLAIMS
 from tests.faults.guards_of_efforts import GUARDS_OF_EFFORTS
 from tests.faults.guards_of_ends import GUARDS_OF_ENDS
 from tests.faults.many import EFFORTS, Figures, some, steps_of
-from tests.faults.plan import Plan
+from tests.faults.plan import Approver, Ask, Fault, On, Plan
 from tests.faults.run import run
 from tests.faults.shop import TOOLS
 from tests.faults.shrink import smallest
@@ -70,6 +70,18 @@ def test_p7_4_a_gateway_may_end_at_every_step_of_an_approval_and_of_a_submission
     assert figures.faults["gateway killed"] > 400
     assert figures.faults["grant reply lost"] > 5
     assert figures.faults["granted submission claimed"] > 200
+
+
+def test_p4_11_a_grant_that_may_have_landed_is_taken_back_though_the_ledger_goes_away_meanwhile() -> None:
+    """4.11, 7.4: the first try is not heard, the next one cannot be sent: nothing was sent, and nothing stays unknown."""
+    ask = Ask(0.1, 0, "c1", "call_0a", "place_order", "S0", "t0", 1, 1, "wish 0")
+    faults = (Fault("grant reply slow", On.DECIDE, 1.0, 0, 0.53), Fault("ledger restart", On.TIME, 2.8, 0, 0.2))
+    asked = Approver(2.392, 0, "op", True)
+    plan = Plan(22836, "approved", False, 2, (ask,), faults, approvers=(asked,), policy="operators approve")
+    result = run(plan, telling=True)
+    assert result.broken == []
+    assert any("effect.executing" in line for line in result.story)
+    assert any("effect.released" in line for line in result.story)
 
 
 @pytest.mark.slow
