@@ -19,8 +19,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from gateway.adapters import redis_ledger
-from gateway.adapters.ledger_keys import Bucket
+from gateway.adapters import redis_ledger, redis_listings
+from gateway.adapters.ledger_keys import Bucket, bucket_of
 from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
@@ -662,7 +662,10 @@ class CallMachine(RuleBasedStateMachine):
         self.before = [module.time for module in CLOCKS]
         for module in CLOCKS:
             module.time = self.clock
-        self.hold_ms, redis_ledger.HOLD_MS = redis_ledger.HOLD_MS, HOLD_MS
+        self.kept = redis_ledger.HOLD_MS, redis_listings.BUCKETS
+        # One conversation, so one bucket: a sweep of all would take longer than everything else.
+        self.number = bucket_of(identity.conversation_digest("acme", "c-1"))
+        redis_ledger.HOLD_MS, redis_listings.BUCKETS = HOLD_MS, self.number + 1
         self.loop = asyncio.new_event_loop()
         self.client = open_client(parse_ledger_url("memory"))
         # A machine that stands still for seconds under load is not what is looked for here.
@@ -683,7 +686,7 @@ class CallMachine(RuleBasedStateMachine):
         self.loop.close()
         for module, was in zip(CLOCKS, self.before, strict=True):
             module.time = was
-        redis_ledger.HOLD_MS = self.hold_ms
+        redis_ledger.HOLD_MS, redis_listings.BUCKETS = self.kept
 
     def tick(self, ms=1):
         """No two things at the same moment, so that "the latest" means one."""
@@ -1000,7 +1003,7 @@ class CallMachine(RuleBasedStateMachine):
         self.tick()
         lapsed = [w for w in self.model.works if w.status is EXECUTING and self.model.now >= w.claimed + LEASE_MS]
         overdue = [w for w in self.having(HELD) if self.model.now >= w.held + HOLD_MS]
-        page = self.loop.run_until_complete(self.ledger.due(1_000))
+        page = self.loop.run_until_complete(self.ledger.due(1_000, f"{self.number}:"))
         assert {effect.effect_id for effect in page.effects} == {w.id for w in lapsed + overdue}
         listed = {w.id[:16] for w in self.having(EXECUTING) + self.having(HELD)}
         assert set(self.do("ZRANGE", self.bucket.due, 0, -1)) == listed
