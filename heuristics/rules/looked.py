@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 from heuristics.classify import Heuristic, Verdict, classify
 from heuristics.declared_tool import DeclaredTool
-from heuristics.lexicon import Entry, Lexicon
+from heuristics.lexicon import Entry, Lexicon, Role
 from heuristics.lexicon_file import default_lexicon
 from heuristics.platform import platform_verb
 from heuristics.rules.fields import Fields, fields_of
