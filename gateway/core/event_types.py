@@ -53,7 +53,8 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
         ("outcome", "by", "note", "evidence", "said_by_merchant", "code", "result_dropped"),
     ),
     "effect.conflict": EventType(
-        "A success came that contradicts the record, which stands.", ("stands", "came", "said_by_merchant")
+        "A success came that contradicts the record, which stands. `seen` is what it gave, shown as above.",
+        ("stands", "came", "said_by_merchant", "seen"),
     ),
     "effect.replayed": EventType(
         "It was asked for again and answered from the record; at most once a minute a call, with a count.",

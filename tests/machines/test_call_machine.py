@@ -1042,8 +1042,8 @@ class CallMachine(RuleBasedStateMachine):
         unknown = [w for w in self.model.works if w.status is UNKNOWN]
         assert set(self.do("ZRANGE", self.bucket.unknown, 0, -1)) == {w.id[:16] for w in unknown}
         if not any(w.status in (UNKNOWN, EXECUTING) for w in self.model.works):
-            # What is held is due for as long; its sweep ends that (4.13).
-            keys = [key for key in self.do("KEYS", "*") if key != self.bucket.due]
+            # What is held is due for as long, and what is not sealed yet is marked; the sweep ends both (4.13, 7.6).
+            keys = [key for key in self.do("KEYS", "*") if key not in (self.bucket.due, self.bucket.unsealed)]
             assert all(self.do("PTTL", key) > 0 for key in keys)
 
     @invariant()
