@@ -11,7 +11,7 @@ SEMANTICS = (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| (\d+(?:\.\d+)?) \|([^|]*)\|([^|]*)\|([^|]*)\|$", PAGE, re.MULTILINE)
 
 
-def test_every_promise_of_identity_the_ledger_and_outcomes_has_a_row():
+def test_every_promise_of_identity_the_ledger_outcomes_and_approvals_has_a_row():
     """A promise that nobody tries to break is a hope."""
     promised = re.findall(r"^- \*\*([245]\.\d+|7\.[234])\*\*", SEMANTICS, re.MULTILINE)
     assert len(promised) > 25

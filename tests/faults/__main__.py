@@ -1,7 +1,7 @@
 """`python -m tests.faults`: many histories of faults over the real core and service, in virtual time.
 
 Exit code 0 if nothing broke; of 100,000 histories or more, everything that can be reached must have been as well; else 1.
-Some 10,600 short histories, a fault at each of their steps, always run besides: --histories 300 takes a quarter of a minute.
+Some 12,000 short histories, a fault at each of their steps, always run besides: --histories 300 takes a quarter of a minute.
 """
 
 from __future__ import annotations
