@@ -20,7 +20,7 @@ from benchmarks.bench.cpu import Pinning, cpu_seconds, machine_busy_s
 from benchmarks.bench.load import Load, LoadFailed
 from benchmarks.bench.machine import machine
 from benchmarks.bench.subjects import CONCURRENT, PROXY, Subject, Where, subjects
-from benchmarks.bench.traffic import COMPANY, MENU, ORDER, SCHEMA
+from benchmarks.bench.traffic import COMPANY, MENU, ORDER, RULED, RULES, SCHEMA
 from benchmarks.processes import DEV_KEY, LOOPBACK, ROOT, Gateway, RedisServer, Server, free_port
 
 _SETTLE_S: Final = 0.05
@@ -143,13 +143,16 @@ async def _everything(folder: Path, pinned: Pinning, fsync: str) -> AsyncIterato
 async def _register(url: str, endpoint: str) -> None:
     headers = {"Authorization": f"Bearer {DEV_KEY}"}
     async with aiohttp.ClientSession(url, headers=headers, raise_for_status=True) as session:
-        company = f"/v1/companies/{COMPANY}"
-        async with session.post(f"{company}/secrets", json={}):
-            pass
-        for tool in (ORDER, MENU):
-            body = {"description": "Of the bench.", "parameters": SCHEMA, "endpoint": endpoint}
-            async with session.put(f"{company}/tools/{tool}", json=body):
+        for company in (f"/v1/companies/{name}" for name in (COMPANY, RULED)):
+            async with session.post(f"{company}/secrets", json={}):
                 pass
+            for tool in (ORDER, MENU):
+                body = {"description": "Of the bench.", "parameters": SCHEMA, "endpoint": endpoint}
+                async with session.put(f"{company}/tools/{tool}", json=body):
+                    pass
+        policy = {"policy": {"default_action": "allow", "rules": RULES}}
+        async with session.put(f"/v1/companies/{RULED}", json=policy):
+            pass
 
 
 async def _slice(subject: Subject, concurrent: int, redis_pid: int, plan: Plan) -> Slice:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.bench.traffic import MENU, ORDER, Calls, NewCalls, asking, repeats
+from benchmarks.bench.traffic import MENU, ORDER, RULED, Calls, NewCalls, asking, repeats
 
 CONCURRENT: Final = (64, 1)
 PROXY: Final = "plain proxy"
 NEW: Final = "gateway, new side-effecting call"
+RULES: Final = "gateway, new call under 200 rules"
 REPLAY: Final = "gateway, replay (each id once)"
 HOT: Final = "gateway, replay (one id)"
 ASKED: Final = "gateway, replay asking the ledger"
@@ -47,6 +48,7 @@ def subjects(merchant: Where, proxy: Where, gateway: Where) -> list[Subject]:
     plain = _endless(Calls(proxy.port, ORDER))
     menu = _endless(Calls(gateway.port, MENU))
     new = NewCalls(Calls(gateway.port, ORDER))
+    judged = _endless(Calls(gateway.port, ORDER, RULED))
 
     def orders(concurrent: int) -> list[Iterator[bytes]]:
         return [new.source() for _ in range(concurrent)]
@@ -70,6 +72,7 @@ def subjects(merchant: Where, proxy: Where, gateway: Where) -> list[Subject]:
         Subject(PROXY, proxy.port, proxy.pid, order, plain),
         Subject("gateway, read-only call", gateway.port, gateway.pid, ordered, menu),
         Subject(NEW, gateway.port, gateway.pid, ordered, orders),
+        Subject(RULES, gateway.port, gateway.pid, ordered, judged),
         Subject(ASKED, gateway.port, gateway.pid, replayed, asked),
         Subject(REPLAY, gateway.port, gateway.pid, replayed, each_once),
         Subject(HOT, gateway.port, gateway.pid, replayed, one_id),

@@ -15,6 +15,8 @@ from typing import Any, Final
 from benchmarks.processes import DEV_KEY, LOOPBACK
 
 COMPANY: Final = "acme"
+RULED: Final = "ruled"
+"""A company whose every new call is judged by RULES."""
 ORDER: Final = "place_order"
 MENU: Final = "get_menu"
 TURNS: Final = 3
@@ -78,11 +80,25 @@ _DOCUMENT: Final[dict[str, Any]] = {
 }
 
 
+RULES: Final[list[dict[str, Any]]] = [
+    {
+        "id": f"rule-{number}",
+        "priority": number,
+        # Every tenth is about the tool and looks into its arguments; none of them is met, so all of these are asked.
+        "when": {"target": "place_order", "arguments": {f"/items/{number // 10}/quantity": {"gt": 90}}}
+        if number % 10 == 0
+        else {"target": f"other_tool_{number:03}", "arguments": {"/total": {"gt": "5000.00"}}},
+        "then": {"decision": "require_approval"},
+    }
+    for number in range(200)
+]
+
+
 class Calls:
     """Requests to one server: conversation, id, cart, turn and step are filled in, the rest is always the same."""
 
-    def __init__(self, port: int, tool: str) -> None:
-        body = json.dumps({**_DOCUMENT, "tool": tool}).replace('"%d"', "%d").encode()
+    def __init__(self, port: int, tool: str, company: str = COMPANY) -> None:
+        body = json.dumps({**_DOCUMENT, "tool": tool, "company": company}).replace('"%d"', "%d").encode()
         head = (
             f"POST /v1/calls HTTP/1.1\r\nHost: {LOOPBACK}:{port}\r\nAuthorization: Bearer {DEV_KEY}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body % (0, 0, 0, 0, 0))}\r\n\r\n"

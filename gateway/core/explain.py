@@ -115,7 +115,7 @@ TEXTS: Final[Mapping[str, tuple[Row, ...]]] = {
             "Denied: it is not known whether an identical call was done (effect {first}). Nothing was recorded.",
             {"code": "prior_outcome_unknown"},
         ),
-        Row("Denied: it was not approved, or its approval not used, in time.", {"code": "approval_expired"}),
+        Row("Denied: nobody approved it in time, or used its approval.", {"code": "approval_expired"}),
         Row("Denied: the approval was refused.", {"code": "approval_denied"}),
         Row(
             "Denied by rule {rule}: {reason}. Nothing was recorded.",
