@@ -87,7 +87,7 @@ def grant_approval(view: View, request: Grant) -> Step:
     if claim.refusal is not None:
         return Step(claim.refusal)
     if outdated(held, claim):
-        anew = reopen(view, claim, held, None)
+        anew = reopen(view, claim, held, None, because=held.approval.because)
         assert isinstance(anew.decision, Blocked)
         return Step(Reopened(anew.decision.effect), anew.writes)
     own = Occurrence(held.occurrence, held.effect_id)

@@ -50,7 +50,9 @@ def grant_held(view: View, request: Claim, held: Effect) -> Step:
         tool_version=request.terms.tool_version,
         unavailable_means_not_executed=request.terms.unavailable_means_not_executed,
     )
-    used = (Event("approval.used", held.effect_id, named(held)),) if held.granted else ()
+    # Where nothing asks for one any more, a grant of an earlier version of its tool is not what lets it run.
+    granted = held.granted and held.tool_version == request.terms.tool_version
+    used = (Event("approval.used", held.effect_id, named(held)),) if granted else ()
     writes = and_bind(view, request, effect, (*used, *started(request, effect)))
     return Step(Granted(effect), msgspec.structs.replace(writes, slots={**opened(view, held), **writes.slots}))
 

@@ -71,10 +71,11 @@ def outdated(held: Effect, request: Claim) -> bool:
     return held.tool_version != request.terms.tool_version or others
 
 
-def reopen(view: View, request: Claim, held: Effect, first: Effect | None) -> Step:
-    """Another approval in place of one that is outdated; nobody can use that one any more."""
+def reopen(view: View, request: Claim, held: Effect, first: Effect | None, *, because: Because | None = None) -> Step:
+    """Another approval in place of one that is outdated; nobody can use that one any more. `because`: why it is still
+    held, where that was not judged anew."""
     check_move(held.status, Move.CLAIM, held.status)
-    because = Because.POLICY if first is None else Because.REPEAT
+    because = because or (Because.POLICY if first is None else Because.REPEAT)
     after = msgspec.structs.replace(
         held,
         tool_version=request.terms.tool_version,

@@ -537,3 +537,26 @@ async def test_p4_9_as_many_ids_as_an_effect_may_have_do_not_keep_it_from_being_
 def test_p7_4_holds_last_a_quarter_of_an_hour():
     """7.4: what a hold stands for where no rule says."""
     assert HOLD_MS == 900_000
+
+
+async def test_p4_9_a_held_repeat_that_is_outdated_when_it_is_granted_stays_a_repeat(bench):
+    """4.9, 7.4: whoever decides the new approval is told why it is asked for, and so is the customer if it lapses."""
+    _, held = await held_repeat(bench)
+    decision = await bench.grant(held, bench.ask("call_2", turn="t-1", version=2))
+    assert isinstance(decision, d.Reopened)
+    assert decision.effect.approval.because is Because.REPEAT
+    asked = [event.data for event in await bench.events() if event.type == "effect.awaiting_approval"]
+    assert [each["because"] for each in asked] == ["repeat", "repeat"]
+
+
+async def test_p7_4_a_grant_of_an_earlier_version_is_not_used_where_no_rule_asks_any_more(bench, asks):
+    """7.4, 7.6: it runs, since policy lets it now; the log does not say that the approval did."""
+    policy = {"kind": Kind.TOOL_CALL, "tool": "place_order", "mode": Mode.AT_MOST_ONCE, "on_repeat": OnRepeat.HOLD}
+    held = (await bench.submit("call_1", **policy, **asks())).effect
+    granted = await bench.grant(held, bench.submission("call_1", **policy, **asks()))
+    assert isinstance(granted, d.Approved)
+    runs = await bench.submit("call_1", version=2, **policy)
+    assert isinstance(runs, d.Granted)
+    types = await bench.types()
+    assert "approval.used" not in types
+    assert types[-2:] == ["effect.allowed", "effect.executing"]
