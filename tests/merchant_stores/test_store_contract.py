@@ -27,10 +27,22 @@ def together(count: int, act: Callable[[int], Any]) -> list[Any]:
 
     def run(number: int) -> Any:
         start.wait(WAIT_S)
-        return act(number)
+        while True:
+            try:
+                return act(number)
+            except Exception as refused:
+                if not _refused_commit(refused):
+                    raise
 
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(run, range(count)))
+
+
+def _refused_commit(error: BaseException) -> bool:
+    """Whether a serializable database refused the commit (SQLSTATE 40001): nothing is stored, and whoever called comes
+    again with the same key, as a gateway does."""
+    cause = getattr(error, "orig", None) or error
+    return getattr(cause, "sqlstate", None) == "40001"
 
 
 class Inside:
