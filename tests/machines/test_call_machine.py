@@ -186,7 +186,7 @@ class Model:
             return "late"
         self.request = ask, token, 1
         if self.outdated(work):
-            self.reopen(work, "policy")
+            self.reopen(work, work.because)
             return "reopened"
         self.granting = True
         what, _ = self.judge(set(work.repeat_of), work)
