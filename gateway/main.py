@@ -242,6 +242,7 @@ class _World:
             randomness=self.randomness,
             limits=limits,
             result_cap=self._settings.merchants.result_cap_bytes,
+            platform_overrides=self._settings.registration.overrides,
         )
         stopping = Stopping(self.clock.monotonic)
         services = Services(

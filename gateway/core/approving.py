@@ -42,7 +42,7 @@ def refuse(view: View, request: Refuse) -> Step:
     held = view.effects.get(request.effect_id)
     if held is None or held.approval is None or held.approval.id != request.approval:
         return Step(Late(held))
-    unread = tuple(slot for slot in held.slots if slot not in view.slots)
+    unread = view.unread(held)
     if unread:
         return Step(Need(slots=unread))
     if view.now_ms is not None and held.overdue(view.now_ms, request.hold_ms):
@@ -73,7 +73,7 @@ def grant_approval(view: View, request: Grant) -> Step:
     held = view.effects.get(request.effect_id)
     if held is None or held.approval is None or held.approval.id != request.approval:
         return Step(Late(held))
-    unread = tuple(slot for slot in held.slots if slot not in view.slots)
+    unread = view.unread(held)
     if unread:
         return Step(Need(slots=unread))
     if view.now_ms is not None and held.overdue(view.now_ms, claim.terms.hold_ms):

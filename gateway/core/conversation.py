@@ -178,6 +178,10 @@ class View(msgspec.Struct, frozen=True):
         found = self.effects.get(effect)
         return self.may_stand(effect) and (found is None or slot in found.slots)
 
+    def unread(self, effect: Effect) -> tuple[bytes, ...]:
+        """Slots of its ids that were not read, and that must be before it may end or begin."""
+        return tuple(slot for slot in effect.slots if slot not in self.slots)
+
     def bounded(self, retention_ms: int) -> View:
         """Without identical effects that the retention time has ended."""
         if self.now_ms is None:

@@ -30,7 +30,7 @@ def expire(view: View, keep_ms: int, held: Effect) -> Step:
     Its ids replay the denial from then on, for the retention time. Without this one hold, which every identical
     call joins (4.9), would block its work for the rest of the conversation.
     """
-    unread = tuple(slot for slot in held.slots if slot not in view.slots)
+    unread = view.unread(held)
     if unread:
         return Step(Need(slots=unread))
     by_policy = held.approval is not None and held.approval.because is Because.POLICY

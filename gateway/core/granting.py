@@ -35,7 +35,7 @@ def grant(view: View, request: Claim, own: Occurrence) -> Step:
 
 def grant_held(view: View, request: Claim, held: Effect) -> Step:
     """A hold that ended, or was approved and is submitted now: executing, by this token."""
-    unread = tuple(slot for slot in held.slots if slot not in view.slots)
+    unread = view.unread(held)
     if unread:
         return Step(Need(slots=unread))
     effect = moved(

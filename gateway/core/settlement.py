@@ -18,7 +18,7 @@ def end(view: View, request: Settle | Release | Lose | Resolve) -> Step:
     if effect is None:
         # A release that is repeated finds nothing, and is done; an outcome finds nothing to settle.
         return Step(Gone() if isinstance(request, Release) else Late(None), alarm=_forgotten(None, request))
-    unread = tuple(slot for slot in effect.slots if slot not in view.slots)
+    unread = view.unread(effect)
     if unread:
         return Step(Need(slots=unread))
     match request:

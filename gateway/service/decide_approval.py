@@ -94,19 +94,12 @@ class DecideApproval:
                 asked = Asked(effect.company, effect.conversation, effect.tool_call_id, effect.target)
                 answer = await self._running.run(claim, runs, view, asked, trace, at)
                 shown = _outcome(answer.result, answer.error, results)
-                return {
-                    "id": name, "decision": "granted", "effect_id": effect.hex, "by": by,
-                    "status": answer.status, **shown,
-                }  # fmt: skip
+                return {**_given(name, "granted", effect, by, answer.status), **shown}
             case d.Approved(effect=stands):
                 self._waiting.ended(effect.effect_id)
-                done = stands.status in (Status.SUCCEEDED, Status.FAILED)
-                came = outcome_body(stands) if done else {}
-                shown = _outcome(came.get("result"), came.get("error"), results) if done else {}
-                return {
-                    "id": name, "decision": "granted", "effect_id": effect.hex, "by": by,
-                    "status": stands.status.value, **shown,
-                }  # fmt: skip
+                came = outcome_body(stands) if stands.status in (Status.SUCCEEDED, Status.FAILED) else None
+                shown = {} if came is None else _outcome(came.get("result"), came.get("error"), results)
+                return {**_given(name, "granted", effect, by, stands.status.value), **shown}
             case d.Reopened(effect=anew):
                 details = {"approval": approval_body(anew, HOLD_MS)}
                 raise ApprovalOutdated(
@@ -129,7 +122,7 @@ class DecideApproval:
         if isinstance(decision, d.Settled):
             self._waiting.ended(effect.effect_id)
             _log.info("an approval was denied", extra={"effect_id": effect.hex, "by": by})
-            return {"id": name, "decision": "denied", "effect_id": effect.hex, "by": by, "status": "denied"}
+            return _given(name, "denied", effect, by, Status.DENIED.value)
         raise _decided(decision, approval)
 
     async def pending(
@@ -187,7 +180,7 @@ class DecideApproval:
             "status": _status(effect),
             "because": approval.because.value,
             "rule": approval.rule,
-            "bundle": approval.bundle or None,
+            "bundle_version": approval.bundle or None,
             "requested_at": iso(approval.at),
             "by": approval.decided_by,
             "company": effect.company,
@@ -223,6 +216,10 @@ def decider_of(approval: OpenApproval, principal: Principal, said: Verdict) -> s
             )
         return CUSTOMER
     raise Forbidden(f"This key may not decide this approval; it is for: {', '.join(approval.approvers)}.")
+
+
+def _given(name: str, decision: str, effect: Effect, by: str, status: str | None) -> dict[str, Any]:
+    return {"id": name, "decision": decision, "effect_id": effect.hex, "by": by, "status": status}
 
 
 def _replaced(effect: Effect) -> ApprovalOutdated:

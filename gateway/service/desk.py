@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from gateway.core.ports import Clock, Counters, Ledger, Randomness
 from gateway.service.asking import Asking
@@ -52,9 +54,10 @@ def open_desk(
     randomness: Randomness,
     limits: CallLimits,
     result_cap: int,
+    platform_overrides: Mapping[str, bool] = MappingProxyType({}),
 ) -> Desk:
     """All of them judge alike, and claim by one way."""
-    judging, refusals = Judging(registry, schemas), RefusalLog(ledger)
+    judging, refusals = Judging(registry, schemas, platform_overrides), RefusalLog(ledger)
     claims = Claims(registry=registry, judging=judging, randomness=randomness, limits=limits)
     rate_limits = RateLimits(counters, refusals)
     claiming = Claiming(

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-import msgspec
-
 from gateway.core import decisions as d
 from gateway.core.answer import Answer
 from gateway.core.conversation import View
 from gateway.core.errors import Malformed
-from gateway.core.identity import Arguments, Place, Scope
+from gateway.core.identity import Place
 from gateway.core.model import Company, Principal, Role, Tool
 from gateway.core.ports import Clock
 from gateway.core.record import Effect
@@ -25,7 +23,7 @@ from gateway.service import answers
 from gateway.service.answers import Asked
 from gateway.service.call_request import CallRequest, arguments_of, check_scope
 from gateway.service.claiming import Claiming
-from gateway.service.claims import DEFAULT_TIMEOUT_S, CallLimits, Claims
+from gateway.service.claims import DEFAULT_TIMEOUT_S, CallLimits, Claims, Wanted
 from gateway.service.id_hints import IdHints
 from gateway.service.judging import NOTHING_AGAINST, Judged, Judging
 from gateway.service.rate_limits import RateLimits
@@ -93,38 +91,25 @@ class HandleCall:
         if kept is not None:
             asked = Asked(company.name, request.conversation, request.tool_call_id, request.tool)
             return self._replayed(asked, kept[0], "tool_call_id", kept[1], company)
-        return self._answer(company, request, arguments, place, scope, principal.role, key, trace)
+        wanted = Wanted(company, request.conversation, request.tool_call_id, request.tool, arguments, place, scope)
+        return self._answer(wanted, principal.role, key, trace)
 
-    async def _answer(
-        self,
-        company: Company,
-        request: CallRequest,
-        arguments: Arguments,
-        place: Place,
-        scope: Scope,
-        role: Role,
-        key: Key | None,
-        trace: Trace,
-    ) -> Answer:
-        tool = self._registry.tool(request.company, request.tool)
-        judged = self._judging.call(company, tool, request.tool, arguments, request.step, role)
+    async def _answer(self, wanted: Wanted, role: Role, key: Key | None, trace: Trace) -> Answer:
+        company = wanted.company
+        tool = self._registry.tool(company.name, wanted.target)
+        judged = self._judging.call(company, tool, wanted.target, wanted.arguments, wanted.place.step, role)
         # What policy holds is recorded, a read too: an approval is of something that stands (7.4).
         if tool is not None and not tool.verdict.side_effecting and judged.asks is None:
-            return await self._read_only(company, tool, request, arguments, place, scope, judged, trace)
-        if not _named(request):
+            return await self._read_only(wanted, tool, judged, trace)
+        if not _named(wanted):
             if isinstance(judged.refusal, d.Refused):
                 raise problem_of(judged.refusal)
             raise Malformed(
                 "a side-effecting call needs a tool_call_id, or turn and attempt in its place",
                 details={"fields": [{"field": "/tool_call_id", "problem": "missing or blank"}]},
             )
-        asked = Asked(company.name, request.conversation, request.tool_call_id, request.tool)
-        if tool is not None and not tool.verdict.side_effecting:
-            asked = msgspec.structs.replace(asked, side_effecting=False)
-        claim = self._claims.of_call(
-            company, tool, request.conversation, request.tool_call_id, request.tool, arguments, place, scope, judged
-        )
-        answer = await self._recorded(claim, asked, tool, judged, trace, key)
+        asked = _asked(wanted, tool is None or tool.verdict.side_effecting)
+        answer = await self._recorded(self._claims.of_call(wanted, tool, judged), asked, tool, judged, trace, key)
         assert answer is not None  # only a look-up ends without one
         return answer
 
@@ -164,45 +149,43 @@ class HandleCall:
                 raise problem_of(decision, self._registry.tool(claim.company, claim.target))
         raise AssertionError(f"a claim was answered {decision}")
 
-    async def _read_only(
-        self,
-        company: Company,
-        tool: Tool,
-        request: CallRequest,
-        arguments: Arguments,
-        place: Place,
-        scope: Scope,
-        judged: Judged,
-        trace: Trace,
-    ) -> Answer:
-        asked = Asked(company.name, request.conversation, request.tool_call_id, request.tool, False)
-        subject = Subject(
-            company.name, request.conversation, request.tool, request.tool_call_id, place.turn, arguments,
-            judged.ruled, int(company.retention_s * 1000),
-        )  # fmt: skip
+    async def _read_only(self, wanted: Wanted, tool: Tool, judged: Judged, trace: Trace) -> Answer:
+        asked, company = _asked(wanted, False), wanted.company
         # However long ago: what it left unknown never expires, and a host's clock is not the ledger's.
         was_protected = tool.protected_until_ms is not None
-        if was_protected and _named(request):
-            claim = self._claims.of_call(
-                company, tool, request.conversation, request.tool_call_id, request.tool, arguments, place, scope,
-                judged, unrecorded=True,
-            )  # fmt: skip
+        if was_protected and _named(wanted):
+            claim = self._claims.of_call(wanted, tool, judged, unrecorded=True)
             # What it started as side-effecting goes on as that: its record says under which key and mode. With no
             # ledger to ask, nobody knows whether this is such a call, so it is refused like one (4.11).
-            protected = msgspec.structs.replace(asked, side_effecting=True)
-            recorded = await self._recorded(claim, protected, tool, NOTHING_AGAINST, trace, None)
+            recorded = await self._recorded(claim, _asked(wanted, True), tool, NOTHING_AGAINST, trace, None)
             if recorded is not None:
                 return recorded
         if isinstance(judged.refusal, d.Refused):
             raise problem_of(judged.refusal)
+        subject = Subject(
+            company.name,
+            wanted.conversation,
+            wanted.target,
+            wanted.tool_call_id,
+            wanted.place.turn,
+            wanted.arguments,
+            judged.ruled,
+            int(company.retention_s * 1000),
+        )
         if isinstance(judged.refusal, d.Denied):
             await self._refusals.denied(subject, judged.refusal)
             return answers.of_denial(asked, judged.refusal.fault, None)
         if judged.limits:
             await self._rate_limits.take(judged.limits, subject)
-        return await self._reading.run(tool, request.tool_call_id, request.conversation, arguments, place, asked, trace)
+        return await self._reading.run(
+            tool, wanted.tool_call_id, wanted.conversation, wanted.arguments, wanted.place, asked, trace
+        )
 
 
-def _named(request: CallRequest) -> bool:
+def _asked(wanted: Wanted, side_effecting: bool) -> Asked:
+    return Asked(wanted.company.name, wanted.conversation, wanted.tool_call_id, wanted.target, side_effecting)
+
+
+def _named(wanted: Wanted) -> bool:
     """Whether the ledger has a name for it (2.1, 2.7)."""
-    return request.tool_call_id is not None or (request.turn is not None and request.attempt is not None)
+    return wanted.tool_call_id is not None or (wanted.place.turn is not None and wanted.place.attempt is not None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -13,6 +15,7 @@ from gateway.core.model import Company, Role, Tool
 from gateway.core.policy import Action, PolicyCall, Ruling, decide_both
 from gateway.core.policy_limits import RateLimit
 from gateway.core.record import Fault
+from gateway.core.registration import Declared, verdict_on
 from gateway.core.requests import Asks, Ruled
 from gateway.service import refusing
 from gateway.service.registry import Registry
@@ -36,8 +39,11 @@ NOTHING_AGAINST: Final = Judged()
 class Judging:
     """Asks the registry only: nothing here waits."""
 
-    def __init__(self, registry: Registry, schemas: ArgumentCheck) -> None:
+    def __init__(
+        self, registry: Registry, schemas: ArgumentCheck, platform_overrides: Mapping[str, bool] = MappingProxyType({})
+    ) -> None:
         self._registry = registry
+        self._platform_overrides = platform_overrides
         self._schemas = schemas
 
     def call(
@@ -53,6 +59,17 @@ class Judging:
         if problems:
             return Judged(refusing.invalid_arguments(problems))
         return self.effect(company, Kind.TOOL_CALL, name, arguments, tool.verdict.side_effecting, step, role)
+
+    def side_effecting(self, company: Company, kind: Kind, target: str) -> bool | None:
+        """Of a submitted effect: the tool's verdict or, where none is registered, what its name would get (3.1 to 3.3).
+        None for what is no tool."""
+        if kind is not Kind.TOOL_CALL:
+            return None
+        tool = self._registry.tool(company.name, target)
+        if tool is not None:
+            return tool.verdict.side_effecting
+        names = [each.name for each in self._registry.tools(company.name)]
+        return verdict_on(target, Declared(endpoint=""), company, names, self._platform_overrides).side_effecting
 
     def effect(
         self,

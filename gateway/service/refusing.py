@@ -21,6 +21,7 @@ PROBLEMS: Final = {
     "merchant_not_ready": errors.MerchantNotReady,
 }
 """Refusals, of this layer and of the core, as the problems they are on the wire."""
+ARGUMENTS: Final = ("arguments", "args")
 MOST_SAID: Final = 5
 LONGEST_SAID: Final = 200
 """Problems in a message, and characters of each: a model reads it. `fields` has them all."""
@@ -66,11 +67,12 @@ def problem_of(refused: d.Refused, tool: Tool | None = None) -> GatewayError:
 
 
 def _named(tool: Tool, field: str) -> str:
-    below = field.removeprefix("/arguments/")
-    if below == field:
+    """A pointer below the arguments, as a call (`/arguments`) or a submission (`/args`) names them."""
+    _, of, *below = field.split("/", 2)
+    if of not in ARGUMENTS or not below:
         return field
-    name = below.replace("~1", "/").replace("~0", "~")
-    return "/arguments" if hidden_at(tool.parameters, [name]) == 0 else field
+    name = below[0].replace("~1", "/").replace("~0", "~")
+    return f"/{of}" if hidden_at(tool.parameters, [name]) == 0 else field
 
 
 def _cut(text: str) -> str:

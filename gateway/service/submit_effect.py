@@ -21,13 +21,12 @@ from gateway.core.requests import Claim
 from gateway.core.rights import Right, may
 from gateway.service.answers import approval_body, held_message
 from gateway.service.claiming import Claiming
-from gateway.service.claims import Claims, token_of
+from gateway.service.claims import Claims, Wanted, token_of
 from gateway.service.judging import Judging
 from gateway.service.refusal_log import RefusalLog, Subject
 from gateway.service.refusing import problem_of
 from gateway.service.registry import Registry
 from gateway.service.replay_notes import ReplayNotes
-from heuristics import classify
 
 WAIT_S = 10.0
 """How long a submission waits for another that holds the same effect (4.8)."""
@@ -78,20 +77,28 @@ class SubmitEffect:
         await self._registry.refresh()
         company = self._registry.company(asked.company)
         tool = self._registry.tool(asked.company, asked.target) if asked.kind is Kind.TOOL_CALL else None
-        side_effecting: bool | None = None
-        if tool is not None:
-            side_effecting = tool.verdict.side_effecting
-        elif asked.kind is Kind.TOOL_CALL:
-            verdict = classify(asked.target, heuristic=company.heuristic, company_overrides=company.overrides)
-            side_effecting = verdict.side_effecting
+        side_effecting = self._judging.side_effecting(company, asked.kind, asked.target)
         judged = self._judging.effect(
             company, asked.kind, asked.target, asked.args, side_effecting, asked.step, principal.role
         )
+        wanted = Wanted(
+            company,
+            asked.conversation,
+            asked.tool_call_id,
+            asked.target,
+            asked.args,
+            Place(asked.turn, asked.step, asked.attempt),
+            asked.call_id_scope or company.call_id_scope,
+            asked.kind,
+        )
         claim = self._claims.of_submission(
-            company, asked.conversation, asked.tool_call_id, asked.kind, asked.target, asked.args,
-            Place(asked.turn, asked.step, asked.attempt), asked.call_id_scope or company.call_id_scope,
-            token_of(asked.claim_token), asked.idempotency, tool, side_effecting, judged,
-        )  # fmt: skip
+            wanted,
+            tool,
+            judged,
+            token=token_of(asked.claim_token),
+            mode=asked.idempotency,
+            side_effecting=side_effecting,
+        )
         try:
             decision, view, claim, _ = await self._claiming(claim, self._clock.monotonic() + WAIT_S, judged.limits)
         except RateLimited as limited:
@@ -129,7 +136,8 @@ class SubmitEffect:
                     "reason": fault.message,
                 }
             case d.Refused():
-                raise problem_of(decision)
+                # Its tool says what of it nobody may be told, where the gateway knows the tool (9.3).
+                raise problem_of(decision, self._registry.tool(claim.company, claim.target))
         raise AssertionError(f"a submission was answered {decision}")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from gateway.core import errors as e
 from gateway.core.rights import Right
-from gateway.core.strict_json import MAX_DEPTH, Json
+from gateway.core.strict_json import Json
 from gateway.service.declarations import CompanyBody, NotAcceptable, ToolBody, read_company, read_tool
 from gateway.web import models as m
 from gateway.web.call_fields import BATCH_DEPTH, CALL_DEPTH, CALL_SCHEMA, read_call, read_calls
@@ -16,7 +16,7 @@ from gateway.web.effect_operations import approval_operations, effect_operations
 from gateway.web.event_stream import EventStreams
 from gateway.web.lookups import Lookups
 from gateway.web.openapi_answers import ANSWER_SCHEMA, BATCH_SCHEMA
-from gateway.web.operations import Answered, Body, Operation
+from gateway.web.operations import DOCUMENT_DEPTH, Answered, Body, Operation
 from gateway.web.probes import Probes
 from gateway.web.readiness import Readiness
 from gateway.web.services import Services
@@ -35,8 +35,6 @@ CALL_PROBLEMS = (
     e.MerchantReplyInvalid,
 )
 BATCH_ITEM = {"anyOf": [CALL_SCHEMA, {"description": "Anything else gets a problem as its entry; the others run."}]}
-DOCUMENT_DEPTH = MAX_DEPTH
-"""Nesting of every other body."""
 
 
 def operations(services: Services, calls: Calls, openapi: Callable[[], bytes]) -> tuple[Operation, ...]:

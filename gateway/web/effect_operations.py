@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gateway.core import errors as e
-from gateway.core.strict_json import MAX_DEPTH
 from gateway.service.declarations import ResolutionBody
 from gateway.web import models as m
 from gateway.web.approvals import VERDICT_SCHEMA, Approvals, read_verdict
@@ -20,11 +19,8 @@ from gateway.web.effect_fields import (
     read_submission,
 )
 from gateway.web.effects import Effects, read_resolve
-from gateway.web.operations import Answered, Body, Operation
+from gateway.web.operations import DOCUMENT_DEPTH, Answered, Body, Operation
 from gateway.web.services import Services
-
-DOCUMENT_DEPTH = MAX_DEPTH
-"""Nesting of every body but a call's."""
 
 
 def effect_operations(services: Services) -> tuple[Operation, ...]:

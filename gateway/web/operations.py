@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
 
 from gateway.core.errors import GatewayError
 from gateway.core.model import Principal
 from gateway.core.rights import Right
-from gateway.core.strict_json import Json
+from gateway.core.strict_json import MAX_DEPTH, Json
 from gateway.service.sending import Trace
 from gateway.web.models import NoQuery
 from gateway.web.replies import Reply, Streamed
+
+DOCUMENT_DEPTH: Final = MAX_DEPTH
+"""Nesting of every body but a call's."""
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from gateway.cli import main
 NAME = "apr_" + "0" * 68
 SHOWN = (
     (
-        '{"id": "NAME", "status": "pending", "because": "policy", "rule": "large-orders", "bundle": "b", "by": null, '
+        '{"id": "NAME", "status": "pending", "because": "policy", "rule": "large-orders", "bundle_version": "b", "by": null, '
         '"approvers": ["operator", "anna"], "message": "Is this order wanted?", "requested_at": "2026-11-29T10:00:00Z", '
         '"expires_at": "2026-11-29T10:15:00Z", "company": "acme", "conversation": "c-42", "turn": "t-7", "step": 1, '
         '"effect_id": "EFFECT", "kind": "tool_call", "tool": "place_order", "tool_version": 1, "tool_call_id": "call_9f", '

@@ -83,6 +83,9 @@ class Shelf:
     def policy(self, company: str) -> Bundle | None:
         return self.phases.bundle
 
+    def tools(self, company: str) -> list[Tool]:
+        return list(BY_NAME.values())
+
     def secrets(self, company: str) -> list[SigningSecret]:
         return _SECRETS
 

@@ -134,6 +134,9 @@ class Shelf:
     def tool(self, company: str, name: str) -> Tool | None:
         return self.shelf.get((company, name))
 
+    def tools(self, company: str) -> list[Tool]:
+        return [tool for (owner, _), tool in self.shelf.items() if owner == company]
+
     def policy(self, company: str) -> Bundle | None:
         return self.policies.get(company)
 

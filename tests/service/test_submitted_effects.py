@@ -289,3 +289,31 @@ async def test_p7_4_a_grant_is_not_used_by_another_companys_submission(world):
     for fields in ({"company": "shop2", "who": STRANGER}, {"conversation": "c2"}):
         assert (await submit(world, **fields))["decision"] == "blocked"
     assert (await submit(world))["decision"] == "proceed"
+
+
+async def test_p4_9_a_held_submission_is_judged_at_the_grant_as_the_kind_of_tool_that_it_was_taken_for(world):
+    """4.9, 3.2, 7.4: no tool of that name is registered, so its name says that it reads; at the grant too, or the rule
+    that held it would no longer be about it."""
+    rule = {
+        "id": "reads",
+        "priority": 1,
+        "when": {"target": "get_*", "side_effecting": False},
+        "then": {"decision": "require_approval"},
+    }
+    world.shelf.policies["shop1"] = read_bundle({"default_action": "deny", "rules": [rule]}, "shop1")
+    asked = {"kind": Kind.TOOL_CALL, "target": "get_address", "args": {"of": "A"}}
+    held = await submit(world, **asked)
+    assert held["decision"] == "blocked"
+    given = await world.desk.decide_approval.grant(OPS, held["approval"]["id"], Verdict(), Trace("req-1"))
+    assert given["decision"] == "granted"
+    assert (await submit(world, **asked))["decision"] == "proceed"
+
+
+async def test_p9_3_a_token_that_comes_again_with_other_arguments_names_no_sensitive_field(world, retag):
+    """9.3, 2.2: where a tool's arguments are sensitive as a whole, for submissions as for calls."""
+    retag(world, "create_order", parameters={"type": "object", "x-sensitive": True})
+    asked = {"kind": Kind.TOOL_CALL, "target": "create_order"}
+    await submit(world, args={"card": "4111"}, **asked)
+    with pytest.raises(errors.ToolCallIdReused) as refused:
+        await submit(world, args={"card": "4222"}, **asked)
+    assert "card" not in repr(refused.value.details)
