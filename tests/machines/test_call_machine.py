@@ -19,7 +19,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from gateway.adapters import redis_ledger, redis_listings
+from gateway.adapters import ledger_writes, redis_listings
 from gateway.adapters.ledger_keys import Bucket, bucket_of
 from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
@@ -662,10 +662,10 @@ class CallMachine(RuleBasedStateMachine):
         self.before = [module.time for module in CLOCKS]
         for module in CLOCKS:
             module.time = self.clock
-        self.kept = redis_ledger.HOLD_MS, redis_listings.BUCKETS
+        self.kept = ledger_writes.HOLD_MS, redis_listings.BUCKETS
         # One conversation, so one bucket: a sweep of all would take longer than everything else.
         self.number = bucket_of(identity.conversation_digest("acme", "c-1"))
-        redis_ledger.HOLD_MS, redis_listings.BUCKETS = HOLD_MS, self.number + 1
+        ledger_writes.HOLD_MS, redis_listings.BUCKETS = HOLD_MS, self.number + 1
         self.loop = asyncio.new_event_loop()
         self.client = open_client(parse_ledger_url("memory"))
         # A machine that stands still for seconds under load is not what is looked for here.
@@ -686,7 +686,7 @@ class CallMachine(RuleBasedStateMachine):
         self.loop.close()
         for module, was in zip(CLOCKS, self.before, strict=True):
             module.time = was
-        redis_ledger.HOLD_MS, redis_listings.BUCKETS = self.kept
+        ledger_writes.HOLD_MS, redis_listings.BUCKETS = self.kept
 
     def tick(self, ms=1):
         """No two things at the same moment, so that "the latest" means one."""
