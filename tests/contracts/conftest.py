@@ -254,13 +254,13 @@ class MovableTime:
     """Stands in for the time module inside fakeredis."""
 
     def __init__(self) -> None:
-        self._ahead = 0.0
+        self._now = time.time()
 
     def time(self) -> float:
-        return time.time() + self._ahead
+        return self._now
 
     def advance(self, ms: int) -> None:
-        self._ahead += ms / 1000
+        self._now += ms / 1000
 
     def __getattr__(self, name: str) -> Any:
         return getattr(time, name)

@@ -308,7 +308,7 @@ async def test_p7_6_a_log_written_anew_with_a_seal_of_its_own_is_seen_by_who_not
     noted = (await office.verdict()).head
     _, first, *_ = await lines(bench)
     await rewrite(bench, [first])
-    await bench.ledger.append(LOG, [Event("effect.renewed")] * 4, DAY_MS)
+    await bench.ledger.append(LOG, [Event("effect.indeterminate", None, {"reason": "replied"})] * 4, DAY_MS)
     await office.pass_()
     assert (await office.verdict()).wrong == ""
     assert "expected hash" in (await office.verdict(expect=noted)).wrong
