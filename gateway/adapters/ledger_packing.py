@@ -181,13 +181,14 @@ def _pack_event(event: Event, same: bool) -> bytes:
 
 def unpack_event(raw: bytes) -> Event:
     """As packed: its effect may be the first bytes of an id, or b"", which is that of the line before."""
-    type_, id_, *said = _decode(raw)
-    id_ = b"" if id_ is True else id_
+    packed = _decode(raw)
+    type_, id_ = packed[0], packed[1]
     data: dict[str, Any] = {}
-    for named, value in zip(said[::2], said[1::2], strict=True):
+    for at in range(2, len(packed), 2):
+        named, value = packed[at], packed[at + 1]
         name = SAID[named] if isinstance(named, int) else named
-        data[name] = _long(name, value)
-    return Event(_TYPES[type_] if isinstance(type_, int) else type_, id_, data)
+        data[name] = _long(name, value) if name in _SHORT else value
+    return Event(_TYPES[type_] if isinstance(type_, int) else type_, b"" if id_ is True else id_, data)
 
 
 def _short_kind(value: object) -> object:

@@ -36,6 +36,8 @@ def start_of(conversation: bytes) -> bytes:
 def canonical(event: Mapping[str, Any]) -> bytes:
     """The bytes of an event as the API shows it: JSON without white space, names in order, without company and
     conversation; of `seen` only its SHA-256, so that a key that may not read results can verify too."""
+    if _BESIDE.isdisjoint(event):
+        return _sorted(event)
     body = {name: value for name, value in event.items() if name not in _BESIDE}
     if "seen" in event:
         body["seen_sha256"] = seen_sha256(event["seen"])
