@@ -152,8 +152,11 @@ class _World:
             self.clock,
             retention_ms=self._retention_ms,
         )
-        self.seals = RedisSeals(commands)
-        self.sealing = SealEvents(self.ledger, self.seals, self.clock, retention_ms=self._retention_ms)
+        seal_after_s = settings.events.seal_after_s
+        self.seals = RedisSeals(commands, after_s=seal_after_s)
+        self.sealing = SealEvents(
+            self.ledger, self.seals, self.clock, retention_ms=self._retention_ms, period_s=seal_after_s
+        )
         self.sending = Sending(
             merchant,
             sign_headers,

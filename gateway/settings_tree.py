@@ -110,6 +110,14 @@ class EffectSettings(_Section):
     )
 
 
+class EventSettings(_Section):
+    """The event log (7.6)."""
+
+    seal_after_s: float = Field(
+        default=5.0, ge=0.1, le=3_600, description="seconds from 0.1 to 3600 until events are sealed, and in the feed"
+    )
+
+
 class AskingSettings(_Section):
     """How merchants with a status endpoint are asked about unknown outcomes (5.4)."""
 
@@ -162,6 +170,7 @@ class Settings(_Section):
     calls: CallSettings = CallSettings()
     effects: EffectSettings = EffectSettings()
     asking: AskingSettings = AskingSettings()
+    events: EventSettings = EventSettings()
     retention: RetentionSettings = RetentionSettings()
     registration: RegistrationSettings = RegistrationSettings()
     stop: StopSettings = StopSettings()

@@ -83,6 +83,7 @@ EVERY = {
     "effects.lease_s": ("90", "90", 90.0),
     "asking.longest_s": ("30", "30", 30.0),
     "asking.at_once": ("4", "4", 4),
+    "events.seal_after_s": ("9", "9", 9.0),
     "retention.days": ("60", "60", 60.0),
     "registration.on_finding": ('"refuse"', "refuse", "refuse"),
     "registration.heuristic": ('"platform"', "platform", "platform"),

@@ -19,6 +19,9 @@ _log = logging.getLogger("oncegate.ledger")
 
 _CHUNK: Final = 256
 """Buckets that are looked into at once."""
+_DUE: Final = [Bucket(number).due for number in range(BUCKETS)]
+_UNKNOWN: Final = [Bucket(number).unknown for number in range(BUCKETS)]
+_UNSEALED: Final = [Bucket(number).unsealed for number in range(BUCKETS)]
 MOST_LOOKED_AT: Final = 2_000
 """Unknown outcomes, of whatever company, that one page looks at."""
 
@@ -42,7 +45,7 @@ class Listings:
         seen = 0
         while at < BUCKETS:
             numbers = range(at, min(at + _CHUNK, BUCKETS))
-            lapsed = await self._lapsed(numbers, limit - seen, after, [Bucket(number).due for number in numbers])
+            lapsed = await self._lapsed(numbers, limit - seen, after, _DUE)
             pairs = [(number, id_) for number, id_, _ in lapsed]
             records, gone = await self._looked_up(pairs)
             found += [effect for effect in records if effect is not None]
@@ -57,22 +60,21 @@ class Listings:
 
     async def unknown(self, company: str | None, cursor: str | None, limit: int) -> Page:
         """As `gateway.core.ports.Ledger.unknown` says."""
-        keys = [Bucket(number).unknown for number in range(BUCKETS)]
-        return await self._listed(keys, Status.INDETERMINATE, company, cursor, limit)
+        return await self._listed(_UNKNOWN, Status.INDETERMINATE, company, cursor, limit)
 
     async def pending(self, company: str, cursor: str | None, limit: int) -> Page:
         """As `gateway.core.ports.Ledger.pending` says: held effects lie where leases do, since both fall due."""
-        keys = [Bucket(number).due for number in range(BUCKETS)]
-        return await self._listed(keys, Status.AWAITING_APPROVAL, company, cursor, limit)
+        return await self._listed(_DUE, Status.AWAITING_APPROVAL, company, cursor, limit)
 
-    async def unsealed(self, limit: int, cursor: str | None) -> tuple[list[bytes], str | None]:
-        """About so many logs whose time to be sealed has come, as their buckets name them, and the cursor behind."""
+    async def unsealed(self, limit: int, cursor: str | None, after_ms: int) -> tuple[list[bytes], str | None]:
+        """About so many logs that have waited `after_ms` to be sealed, as their buckets name them, and the cursor
+        behind."""
         bucket, _, since = (cursor or "0:").partition(":")
         at, after = int(bucket), f"({since}" if since else "-inf"
         found: list[bytes] = []
         while at < BUCKETS:
             numbers = range(at, min(at + _CHUNK, BUCKETS))
-            lapsed = await self._lapsed(numbers, limit - len(found), after, [Bucket(n).unsealed for n in numbers])
+            lapsed = await self._lapsed(numbers, limit - len(found), after, _UNSEALED, after_ms)
             found += [mark for _, mark, _ in lapsed]
             if len(found) >= limit:
                 number, _, when = lapsed[-1]
@@ -108,28 +110,37 @@ class Listings:
         return Page(tuple(found), None)
 
     async def _lapsed(
-        self, numbers: range, limit: int, after: str, keys: Sequence[bytes]
+        self, numbers: range, limit: int, after: str, keys: Sequence[bytes], overdue_ms: int = 0
     ) -> list[tuple[int, bytes, bytes]]:
-        """What is due in some buckets' sets, in their order: bucket, member, and when it fell due; of the first bucket
-        only what fell due `after`."""
-        found = await self._look(self._due, keys, limit, after, "-inf", width=3)
+        """What has been due for so long in some buckets' sets, in their order: bucket, member, and when it fell due; of
+        the first bucket only what fell due `after`."""
+        found = await self._look(
+            self._due, keys[numbers.start : numbers.stop], limit, after, "-inf", overdue_ms, width=3
+        )
         # Where each bucket was asked by itself, the one that reaches the limit may hold more: what is behind it waits.
         last = found[limit - 1][0] if len(found) >= limit else len(numbers)
         return [(numbers[place], id_, when) for place, id_, when in found if place <= last]
 
     async def _members(self, keys: Sequence[bytes], numbers: range, most: int, last: bytes) -> list[tuple[int, bytes]]:
         """What some buckets' sets hold, in their order: bucket and id; of the first only ids behind `last`."""
-        found = await self._look(self._unknown, [keys[number] for number in numbers], most, last, b"", width=2)
+        found = await self._look(self._unknown, keys[numbers.start : numbers.stop], most, last, b"", width=2)
         return [(numbers[place], id_) for place, id_ in found[:most]]
 
     async def _look(
-        self, script: Script, keys: Sequence[Argument], limit: int, first: Argument, others: Argument, *, width: int
+        self,
+        script: Script,
+        keys: Sequence[Argument],
+        limit: int,
+        first: Argument,
+        others: Argument,
+        *more: Argument,
+        width: int,
     ) -> list[tuple[Any, ...]]:
         """What a script finds under some keys, `width` values each, the first of them the key's place. Where a script
         may touch one slot only it runs once a key, and `limit` is of each."""
-        calls: list[tuple[Sequence[Argument], Sequence[Argument]]] = [(keys, [limit, first])]
+        calls: list[tuple[Sequence[Argument], Sequence[Argument]]] = [(keys, [limit, first, *more])]
         if not self._commands.one_server:
-            calls = [([key], [limit, others if place else first]) for place, key in enumerate(keys)]
+            calls = [([key], [limit, others if place else first, *more]) for place, key in enumerate(keys)]
         answers = await served(script.run_each(self._commands, calls))
         return [
             (before + answer[i] - 1, *answer[i + 1 : i + width])

@@ -49,14 +49,16 @@ def _marked(mark: bytes) -> EventLog:
 class RedisSeals:
     """Implements `gateway.core.ports.Seals`. Raises LedgerUnavailable."""
 
-    def __init__(self, commands: SendsCommands) -> None:
+    def __init__(self, commands: SendsCommands, *, after_s: float = 5.0) -> None:
+        """`after_s`: how long an event may wait, so that those of a turn are sealed together."""
+        self._after_ms = int(after_s * 1000)
         self._commands = commands
         self._listings = Listings(commands)
         self._seal = Script.load("seal")
         self._tell = Script.load("tell")
 
     async def unsealed(self, limit: int, cursor: str | None) -> tuple[list[EventLog], str | None]:
-        found, behind = await self._listings.unsealed(limit, cursor)
+        found, behind = await self._listings.unsealed(limit, cursor, self._after_ms)
         return [_marked(mark) for mark in found], behind
 
     async def seal(self, conversation: bytes) -> Seal | None:

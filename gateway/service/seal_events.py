@@ -15,7 +15,6 @@ from gateway.service.look_up import event_body
 
 _log = logging.getLogger("oncegate.seals")
 
-PERIOD_S: Final = 5.0
 AT_ONCE: Final = 50
 PAGE: Final = 500
 
@@ -27,12 +26,15 @@ class SealEvents:
     whose seal says what the feed was not told yet: it is told then, perhaps twice, never not at all.
     """
 
-    def __init__(self, ledger: Ledger, seals: Seals, clock: Clock, *, retention_ms: Callable[[str], int]) -> None:
+    def __init__(
+        self, ledger: Ledger, seals: Seals, clock: Clock, *, retention_ms: Callable[[str], int], period_s: float = 5.0
+    ) -> None:
         """`retention_ms`: of a company, how long its feed goes back."""
         self._ledger = ledger
         self._seals = seals
         self._clock = clock
         self._retention_ms = retention_ms
+        self._period_s = period_s
 
     async def once(self) -> int:
         """Seal what waits for it; how many logs were brought up to date. Raises LedgerUnavailable."""
@@ -52,7 +54,7 @@ class SealEvents:
                 _log.warning("seals: ledger unavailable")
             except Exception as fault:
                 _log.error("seals: %s", type(fault).__name__)
-            await self._clock.sleep(PERIOD_S)
+            await self._clock.sleep(self._period_s)
 
     async def _one(self, log: EventLog) -> bool:
         try:

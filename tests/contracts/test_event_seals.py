@@ -446,6 +446,17 @@ async def test_p7_6_names_of_every_form_come_back_from_the_set_of_unsealed_logs(
     assert sorted(await Office(memory_bench).waiting()) == sorted(names)
 
 
+async def test_p7_6_a_log_waits_from_its_first_event_that_is_not_sealed(memory_bench, memory_time):
+    """7.6: so that the events of a turn are sealed together; how long is a setting."""
+    seals = redis_seals.RedisSeals(memory_bench.wire, after_s=7.0)
+    await memory_bench.ledger.append(LOG, [Event("effect.renewed")], DAY_MS)
+    memory_time.advance(6_000)
+    await memory_bench.ledger.append(LOG, [Event("effect.renewed")], DAY_MS)
+    assert await seals.unsealed(10, None) == ([], None)
+    memory_time.advance(1_000)
+    assert await seals.unsealed(10, None) == ([LOG], None)
+
+
 async def test_p7_6_the_walk_over_unsealed_logs_is_bounded_and_passes_none(memory_bench, monkeypatch):
     """7.6: a page at a time, whatever became of what it found."""
     names = {("acme", f"c-{number}") for number in range(57)}

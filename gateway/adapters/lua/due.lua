@@ -3,9 +3,10 @@
 -- KEYS  due sets (sorted sets: id -> when its lease lapses, ms)
 -- ARGV  1 how many about: those that fell due in one key in the same ms are never parted
 --       2 only what fell due in the first key after this time in ms, or "-inf"
+--       3 only what fell due this many ms ago
 -- Returns {key number, id, when it fell due, key number, id, when, ..}
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[3]
 local left = tonumber(ARGV[1])
 local from = ARGV[2]
 local answer = {}

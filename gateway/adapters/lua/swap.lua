@@ -123,8 +123,8 @@ if events > 0 then
     redis.call('RPUSH', KEYS[2], when .. argument[at + i])
   end
   if argument[5] ~= '' then
-    -- To be sealed five seconds after its first line that is not: the lines of a turn are sealed together.
-    redis.call('ZADD', string.sub(prefix, 1, -2) .. 'Q', 'NX', now + 5000, argument[5])
+    -- Since when it has lines that are not sealed.
+    redis.call('ZADD', string.sub(prefix, 1, -2) .. 'Q', 'NX', now, argument[5])
   end
 end
 -- What belongs to the whole conversation lives as long as the longest-lived effect in it, the events at least as long
