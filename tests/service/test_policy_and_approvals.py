@@ -531,6 +531,19 @@ async def test_p7_5_amounts_are_added_exactly_for_each_buyer(world):
     assert (await world.call(tool_call_id="n4", arguments={"buyer": 8, "amount": "0.3"})).decision == "proceed"
 
 
+@pytest.mark.parametrize("first", [{}, {"sum_of": "/amount"}, {"sum_of": "/other"}])
+@pytest.mark.parametrize("then", [{}, {"sum_of": "/amount"}, {"sum_of": "/other"}])
+async def test_p7_5_a_rule_that_counts_something_else_by_now_counts_anew(world, first, then):
+    """7.5: calls are no amounts, nor is one amount another: 3.00 counted as calls would be 30,000 of them."""
+    for number, of in enumerate((first, then)):
+        world.shelf.policies["shop1"] = limited("company", 5, **of)
+        say = {"amount": 3, "other": 3, "n": number}
+        if number and first == then and first:
+            await refused(world, tool_call_id=f"n{number}", arguments=say)
+        else:
+            assert (await world.call(tool_call_id=f"n{number}", arguments=say)).decision == "proceed"
+
+
 @pytest.mark.parametrize("on_error", ["deny", "allow"])
 @pytest.mark.parametrize("arguments", [{}, {"amount": -1}, {"amount": "7,400"}])
 async def test_p7_5_what_does_not_say_what_is_counted_gets_what_on_error_says(world, on_error, arguments):

@@ -99,6 +99,24 @@ async def test_p7_4_what_was_held_for_days_is_renewed_like_anything_else(world, 
     assert (await world.desk.report_effect.renew(RUNTIME, answer["effect_id"], said()))["lease_s"] == 60.0
 
 
+@pytest.mark.parametrize("marked", [True, False])
+async def test_p9_3_what_a_tool_marks_that_was_registered_later_is_not_shown(world, marked):
+    """9.3, 7.4: the values of a held call are as sensitive as those of the next one."""
+    rule = {"id": "r", "priority": 1, "when": {"kind": "tool_call"}, "then": {"decision": "require_approval"}}
+    world.shelf.policies["shop1"] = read_bundle({"default_action": "allow", "rules": [rule]}, "shop1")
+    tool = {"kind": Kind.TOOL_CALL, "target": "charge_card", "args": {"card": "4111"}}
+    name = (await submit(world, **tool))["approval"]["id"]
+
+    async def shown() -> Any:
+        return (await world.desk.decide_approval.get(OPS, name))["arguments"]
+
+    assert bytes(await shown()) == b'{"card":"4111"}'
+    world.shelf.put("shop1", "charge_card", parameters={"properties": {"card": {"x-sensitive": marked}}})
+    assert await shown() == "***"
+    (listed,), _ = await world.desk.decide_approval.pending(OPS, "shop1", None, 10)
+    assert listed["arguments"] == "***"
+
+
 class LosesReplies:
     """A ledger whose replies to claims are lost, while `deaf`."""
 
