@@ -117,6 +117,23 @@ async def test_p9_3_what_a_tool_marks_that_was_registered_later_is_not_shown(wor
     assert listed["arguments"] == "***"
 
 
+async def test_p7_4_a_grant_that_is_sent_again_approves_nothing_that_the_same_token_asks_for_later(world):
+    """7.4, 4.3: used and given back, the same token is held under another name; who granted lost the reply only."""
+    rule = {"id": "r", "priority": 1, "when": {"kind": "llm_call"}, "then": {"decision": "require_approval"}}
+    world.shelf.policies["shop1"] = read_bundle({"default_action": "allow", "rules": [rule]}, "shop1")
+    name = (await submit(world))["approval"]["id"]
+    await world.desk.decide_approval.grant(OPS, name, Verdict(), Trace("r"))
+    used = await submit(world)
+    assert used["decision"] == "proceed"
+    await world.desk.report_effect.release(RUNTIME, used["effect_id"], said())
+    anew = await submit(world)
+    assert anew["decision"] == "blocked"
+    assert anew["approval"]["id"] != name
+    with pytest.raises(errors.ApprovalOutdated):
+        await world.desk.decide_approval.grant(OPS, name, Verdict(), Trace("r"))
+    assert (await submit(world))["decision"] == "blocked"
+
+
 class LosesReplies:
     """A ledger whose replies to claims are lost, while `deaf`."""
 
