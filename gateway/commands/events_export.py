@@ -29,6 +29,8 @@ also where the export breaks off; with --output the file is there whole or not a
 Exit status 0: done; 1: broken off, or refused.
 """
 _DURATION: Final = re.compile(r"([0-9]{1,9})([smhdw])")
+_BEGINNING: Final = datetime.fromtimestamp(0, UTC)
+"""Nothing happened before it, and the gateway knows no such times."""
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -50,8 +52,8 @@ def _time(text: str) -> datetime:
     ago = _DURATION.fullmatch(text)
     try:
         if ago is not None:
-            return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        return datetime.fromisoformat(text).astimezone(UTC)
+            return max(_BEGINNING, datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])}))
+        return max(_BEGINNING, datetime.fromisoformat(text).astimezone(UTC))
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError("a time such as 2026-05-04T12:00:00Z, or 90s, 30m, 24h, 7d") from None
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gateway.commands import remote
 from gateway.core.conversation import EventLog
-from gateway.core.event_chain import Verdict, differing, verify
+from gateway.core.event_chain import Verdict, canonical, differing, verify
 
 EXAMPLES: Final = """\
 examples:
@@ -49,7 +49,9 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.expect and arguments.conversation is None:
         return _cannot("--expect needs the conversation whose head it is")
     try:
-        kept = _kept(arguments.file) if arguments.file else {}
+        kept = _kept(arguments.file, arguments.company) if arguments.file else {}
+        if arguments.file and arguments.conversation is not None and arguments.conversation not in kept:
+            return _cannot(f"{arguments.file} has no event of {remote.word(arguments.conversation)}")
         wrong = 0
         for conversation in _conversations(arguments, kept):
             wrong += _one(arguments, conversation, kept.get(conversation, {}))
@@ -65,16 +67,25 @@ def _cannot(why: str) -> int:
     return 2
 
 
-def _kept(name: str) -> Kept:
-    """Events of a file, by conversation and number. Raises ValueError naming the line that is none."""
+def _kept(name: str, company: str) -> Kept:
+    """Events of a file, by conversation and number. Raises ValueError naming the line that none can be held to: passed
+    over, it would be said to be there unchanged."""
     kept: Kept = defaultdict(dict)
     with open(name, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
                 event = json.loads(line)
-                kept[event.get("conversation")][int(event["seq"])] = event
-            except (ValueError, KeyError, TypeError, AttributeError):
+                conversation, seq, form = event.get("conversation"), event["seq"], canonical(event)
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 raise ValueError(f"line {number} is not an exported event") from None
+            if conversation is not None and (type(conversation) is not str or not conversation):
+                raise ValueError(f"line {number} is not an exported event")
+            if type(seq) is not int or seq < 1:
+                raise ValueError(f"line {number} is not an exported event")
+            if event.get("company", company) != company:
+                raise ValueError(f"line {number} is of another company")
+            if canonical(kept[conversation].setdefault(seq, event)) != form:
+                raise ValueError(f"line {number} says otherwise than a line before it what event {seq} is")
     return kept
 
 

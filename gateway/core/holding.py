@@ -44,8 +44,10 @@ def hold(view: View, request: Claim, own: Occurrence, first: Effect | None, kept
 
 def hold_ended(view: View, request: Claim, held: Effect) -> Step:
     """Nothing is left that a held call would repeat: it runs, unless policy wants an approval that it has not."""
-    if request.asks is None or (held.granted and not outdated(held, request)):
+    if request.asks is None:
         return grant_held(view, request, held)
+    if held.granted and not outdated(held, request):
+        return _use(view, request, held, None)
     if held.approval is None or held.approval.because is not Because.POLICY or outdated(held, request):
         return reopen(view, request, held, None)
     check_move(held.status, Move.CLAIM, held.status)
@@ -57,6 +59,15 @@ def still_held(view: View, request: Claim, held: Effect, first: Effect) -> Step:
     if outdated(held, request):
         return reopen(view, request, held, first)
     if held.granted:
+        return _use(view, request, held, first)
+    check_move(held.status, Move.CLAIM, held.status)
+    return Step(Blocked(held, first))
+
+
+def _use(view: View, request: Claim, held: Effect, first: Effect | None) -> Step:
+    """What is granted waits for its submission (4.1). A call would be run by the gateway, at a merchant, and that is
+    not what somebody approved."""
+    if request.submitted:
         return grant_held(view, request, held)
     check_move(held.status, Move.CLAIM, held.status)
     return Step(Blocked(held, first))

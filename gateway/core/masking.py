@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gateway.core.schema_shape import resolved
+from gateway.core.schema_shape import SENSITIVE, resolved
 
-SENSITIVE: Final = "x-sensitive"
 MASK: Final = "***"
 MOST_PARTS: Final = 100_000
 """Of a value and its schema that are looked at; what lies beyond is masked, not shown."""

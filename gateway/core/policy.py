@@ -139,9 +139,6 @@ class Rule:
     def guards(self) -> bool:
         return self.ruling.action is not Action.ALLOW
 
-    def matches(self, answer: Answer) -> bool:
-        return self.guards if answer is None else answer
-
 
 _Known: TypeAlias = dict[tuple[object, ...], tuple[Rule, ...]]
 

@@ -50,7 +50,9 @@ def counted(
     if limit.sum_of is None:
         return Counted(bucket)
     amount = number_of(limit.sum_of.find(arguments))
-    return None if amount is None or amount < 0 else Counted(bucket, amount)
+    # A rule that is changed keeps its id, and what was counted: calls must not be taken for amounts, nor one amount
+    # for another.
+    return None if amount is None or amount < 0 else Counted((*bucket, "sum", limit.sum_of.text), amount)
 
 
 def _whom(per: Per, conversation: str, turn: str | None, arguments: dict[str, Json]) -> tuple[str, ...] | None:

@@ -12,6 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+SENSITIVE: Final = "x-sensitive"
+"""What marks a value that nobody but the merchant sees (9.3)."""
+
 Problem = tuple[str, str]
 """A JSON pointer into the schema, and what is wrong there."""
 
@@ -38,6 +41,7 @@ _PART_ONE: Final = (
 _PART_LIST: Final = ("prefixItems",)
 _PART_MAP: Final = ("properties", "patternProperties")
 _KEPT_MAP: Final = ("$defs", "definitions")
+_VALUES: Final = ("enum", "const", "default", "examples")
 _REFUSED: Final = {
     "$dynamicRef": "is not supported here; use $ref",
     "$recursiveRef": "is not part of JSON Schema 2020-12; use $ref",
@@ -53,7 +57,9 @@ def shape_problems(schema: Mapping[str, Any]) -> list[Problem]:
     if _depth(schema) > MAX_DEPTH:
         return [("", f"must not be nested deeper than {MAX_DEPTH} levels")]
     problems = list(_root_problems(schema))
-    for pointer, node in _subschemas(schema):
+    nodes = list(_subschemas(schema))
+    problems += _mark_problems(schema, {id(node) for _, node in nodes})
+    for pointer, node in nodes:
         problems += [(f"{pointer}/{key}", why) for key, why in _REFUSED.items() if key in node]
         if "$ref" in node:
             problems += [(f"{pointer}/$ref", why) for why in _ref_problems(schema, node["$ref"])]
@@ -127,6 +133,28 @@ def _ref_problems(schema: Mapping[str, Any], ref: object) -> Iterator[str]:
         yield "points at nothing in this schema"
 
 
+def _mark_problems(schema: Mapping[str, Any], subschemas: set[int]) -> Iterator[Problem]:
+    """A mark that hides nothing must not look like one: of another form than true, or where no schema stands."""
+    todo: list[tuple[str, Any]] = [("", schema)]
+    while todo:
+        pointer, node = todo.pop()
+        if isinstance(node, list):
+            todo.extend((f"{pointer}/{place}", part) for place, part in enumerate(node))
+        if not isinstance(node, Mapping):
+            continue
+        judges = id(node) in subschemas
+        mark = node.get(SENSITIVE, False)
+        if judges and not isinstance(mark, bool):
+            yield f"{pointer}/{SENSITIVE}", "must be true or false"
+        elif not judges and mark is True:
+            yield f"{pointer}/{SENSITIVE}", "marks nothing here: it belongs into the schema of the value it hides"
+        todo.extend((f"{pointer}/{_token(key)}", part) for key, part in node.items() if not (judges and key in _VALUES))
+
+
+def _token(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
 def _work_problems(schema: Mapping[str, Any]) -> list[Problem]:
     try:
         flat = visits(schema)[1]
@@ -164,7 +192,7 @@ def _children(node: Mapping[str, Any], kinds: str) -> Iterator[tuple[str, Mappin
         parts = node.get(key)
         for name, part in parts.items() if isinstance(parts, Mapping) else ():
             if isinstance(part, Mapping):
-                yield f"/{key}/{name.replace('~', '~0').replace('/', '~1')}", part
+                yield f"/{key}/{_token(name)}", part
 
 
 _KINDS: Final = {

@@ -33,6 +33,7 @@ class LogServer:
         self.seals: dict[str | None, tuple[int, str]] = {}
         self.page = 3
         self.away_after = 1_000
+        self.asked_since: str | None = None
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -70,6 +71,7 @@ class LogServer:
         if path == "/v1/events":
             behind = int(query["after"])
             return {"events": [e for e in self.logs.get(conversation, []) if e["seq"] > behind]}
+        self.asked_since = query.get("since")
         start = int(query.get("cursor", "0-0").partition("-")[0])
         told = [{**e, "conversation": c} for c, (sealed, _) in self.seals.items() for e in self.logs[c][:sealed]]
         return {
@@ -142,6 +144,44 @@ def test_p7_6_verify_holds_a_log_to_what_was_exported_before(logs, capsys, tmp_p
     said = capsys.readouterr().out
     assert "event 2 differs from the copy" in said
     assert "event 5 of the copy is missing; event 6 of the copy is missing" in said
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"conversation": 5}, "line 2 is not an exported event"),
+        ({"conversation": ["c-1"]}, "line 2 is not an exported event"),
+        ({"conversation": ""}, "line 2 is not an exported event"),
+        ({"seq": 0}, "line 2 is not an exported event"),
+        ({"seq": 1.5}, "line 2 is not an exported event"),
+        ({"seq": True}, "line 2 is not an exported event"),
+        ({"seq": "2"}, "line 2 is not an exported event"),
+        ({"company": "other"}, "line 2 is of another company"),
+        ({"seq": 1}, "line 2 says otherwise than a line before it what event 1 is"),
+        ({"lease_s": "\ud800"}, "line 2 is not an exported event"),
+    ],
+)
+def test_p7_6_verify_takes_no_copy_for_one_that_it_cannot_hold_the_log_to(logs, capsys, tmp_path, changed, why):
+    """7.6: what it passed over, every event of it would be said to be there unchanged."""
+    logs.put("c-1", 3, 3)
+    kept = tmp_path / "kept.jsonl"
+    assert logs.run("export", "acme", "--output", str(kept)) == 0
+    first, second, third = kept.read_text().splitlines()
+    kept.write_text("\n".join([first, json.dumps({**json.loads(second), **changed}), third, first, ""]))
+    assert logs.run("verify", "acme", "--file", str(kept)) == 2
+    assert why in capsys.readouterr().err
+
+
+def test_p7_6_verify_says_that_a_copy_has_nothing_of_a_conversation(logs, capsys, tmp_path):
+    """7.6: and not that all of it is there."""
+    logs.put("c-1", 3, 3)
+    kept = tmp_path / "kept.jsonl"
+    assert logs.run("export", "acme", "--output", str(kept)) == 0
+    logs.put("c-2", 3, 3)
+    assert logs.run("verify", "acme", "c-2", "--file", str(kept)) == 2
+    assert "has no event of c-2" in capsys.readouterr().err
+    kept.write_text(kept.read_text() * 2)  # a feed may say an event twice
+    assert logs.run("verify", "acme", "c-1", "--file", str(kept)) == 0
 
 
 def test_verify_says_2_where_it_could_not_be_found_out(logs, capsys, tmp_path):
@@ -234,6 +274,15 @@ def test_p7_6_an_export_of_a_conversation_has_its_unsealed_events_too(logs, caps
     assert logs.run("export", "acme", "--conversation", "c-1", "--cursor", "7") == 0
     assert [json.loads(line)["seq"] for line in capsys.readouterr().out.splitlines()] == [8, 9]
     assert logs.run("export", "acme", "--conversation", "c-1", "--cursor", "7-0") == 1
+
+
+@pytest.mark.parametrize("since", ["1066-05-04T12:00:00Z", "1969-12-31", "99999d"])
+def test_an_export_since_before_all_time_has_everything(logs, capsys, since):
+    """The gateway knows no time before 1970; whoever asks for it wants what there is."""
+    logs.put("c-1", 4, 4)
+    assert logs.run("export", "acme", "--since", since) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert logs.asked_since == "1970-01-01T00:00:00+00:00"
 
 
 @pytest.mark.parametrize("said", ["yesterday", "12", "5y", "", "9999999999w"])

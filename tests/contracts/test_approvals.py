@@ -503,6 +503,24 @@ async def test_p7_4_a_grant_that_was_not_used_is_void_once_something_changed(ben
     assert isinstance(await bench.submit("call_1", **TOOL, **more), d.Blocked)
 
 
+@pytest.mark.parametrize("call", ["call_1", "call_2"])
+@pytest.mark.parametrize("because", ["policy", "repeat"])
+async def test_p7_4_what_was_granted_to_a_submission_no_call_of_the_gateways_uses(bench, asks, because, call):
+    """4.1, 7.4: who approved a tool that the runtime runs approved no order at the merchant, under whatever id it is
+    asked for; the grant stays, and its submission uses it."""
+    more = asks() if because == "policy" else {}
+    if because == "repeat":
+        await bench.settle((await bench.submit("call_0", **TOOL)).effect)
+    held = (await bench.submit("call_1", **TOOL, **more)).effect
+    await bench.grant(held, bench.submission("call_1", **TOOL, **more))
+    asked = await bench.claim(call, turn="t-1", attempt=1, **TOOL, **more)
+    assert (type(asked), asked.effect.effect_id, asked.effect.granted) == (d.Blocked, held.effect_id, True)
+    used = await bench.submit("call_1", **TOOL, **more)
+    assert (type(used), used.effect.effect_id) == (d.Granted, held.effect_id)
+    types = await bench.types()
+    assert (types.count("approval.used"), types.count("approval.requested")) == (1, 1)
+
+
 async def test_p7_2_a_submission_by_token_alone_is_held_and_granted_too(bench, asks):
     """7.2: the token finds it again; a re-run of its turn finds it by number."""
     token = b"the-runtimes-own"

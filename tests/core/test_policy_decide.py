@@ -224,8 +224,13 @@ def limit(**stated: Any) -> RateLimit:
         ({"per": "/buyer"}, '{"buyer": 7000}', ("number", "/buyer", "7e3"), 1),
         ({"per": "/buyer"}, '{"buyer": "0.00"}', ("number", "/buyer", "0"), 1),
         ({"per": "/buyer"}, '{"buyer": -0.5}', ("number", "/buyer", "-5e-1"), 1),
-        ({"sum_of": "/total", "max": "5000.50"}, '{"total": "24000.10"}', ("conversation", "c"), Decimal("24000.10")),
-        ({"sum_of": "/total"}, '{"total": 0}', ("conversation", "c"), 0),
+        (
+            {"sum_of": "/total", "max": "5000.50"},
+            '{"total": "24000.10"}',
+            ("conversation", "c", "sum", "/total"),
+            Decimal("24000.10"),
+        ),
+        ({"sum_of": "/total"}, '{"total": 0}', ("conversation", "c", "sum", "/total"), 0),
     ],
 )
 def test_p7_5_what_a_limit_counts_and_for_whom(stated: Any, arguments: str, bucket: Any, amount: Any) -> None:

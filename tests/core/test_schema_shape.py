@@ -74,6 +74,45 @@ def test_k6_14_a_schema_that_fetches_recurs_or_explodes_is_refused_by_place(
     assert [place for place, _ in shape_problems(schema)] == [pointer]
 
 
+MARK: dict[str, Any] = {"x-sensitive": True}
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"properties": {"card": {"x-sensitive": "true"}}}, "/properties/card/x-sensitive"),
+        ({"properties": {"card": {"x-sensitive": 1}}}, "/properties/card/x-sensitive"),
+        ({"x-sensitive": None}, "/x-sensitive"),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"items": {"x-sensitive": []}}}}, "/$defs/a/items/x-sensitive"),
+        ({"properties": {"card": {}, **MARK}}, "/properties/x-sensitive"),
+        ({"properties": {"cards": {"additionalItems": MARK}}}, "/properties/cards/additionalItems/x-sensitive"),
+        ({"dependencies": {"a": {"properties": {"card": MARK}}}}, "/dependencies/a/properties/card/x-sensitive"),
+        ({"allOf": {"a~b": MARK}}, "/allOf/a~0b/x-sensitive"),
+        ({"properties": {"card": [{}, MARK]}}, "/properties/card/1/x-sensitive"),
+    ],
+)
+def test_p9_3_a_mark_that_would_hide_nothing_is_refused_by_place(schema: dict[str, Any], pointer: str) -> None:
+    """9.3: whoever marks a value takes it for hidden from then on."""
+    assert [place for place, _ in shape_problems(schema)] == [pointer]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        MARK,
+        {"properties": {"card": {"x-sensitive": False}}},
+        {"properties": {"card": MARK, "x-sensitive": {"type": "string"}}},
+        {"properties": {"card": {"$ref": "#/parts/card"}}, "parts": {"card": MARK}},
+        {"properties": {"card": {"items": {"anyOf": [MARK, {"not": MARK}]}}}},
+        {"properties": {"a": {"enum": [MARK], "default": MARK, "examples": [MARK], "const": MARK}}},
+        {"$defs": {"unused": {"x-sensitive": True}}},
+    ],
+)
+def test_p9_3_a_mark_where_it_hides_something_is_none_of_the_shapes_business(schema: dict[str, Any]) -> None:
+    """9.3: also where a property is called like that, and where one is only a value."""
+    assert shape_problems(schema) == []
+
+
 def test_visits_count_what_a_value_nested_so_deep_may_cause() -> None:
     assert visits({"properties": {"a": {}, "b": {}}})[:3] == (1, 2, 2)
     assert visits({"properties": {"a": {"$ref": "#"}}})[:4] == (1, 3, 5, 7)

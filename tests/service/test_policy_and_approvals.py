@@ -13,8 +13,10 @@ from gateway.core import errors, identity
 from gateway.core.model import Company, Principal, Role
 from gateway.core.policy_bundle import read_bundle
 from gateway.core.strict_json import parse
+from gateway.service.call_request import CallRequest
 from gateway.service.decide_approval import Verdict
 from gateway.service.sending import Trace
+from gateway.service.submit_effect import Submission
 
 OPS = Principal("ops", Role.OPERATOR, frozenset({"*"}), "k-1")
 ANNA = Principal("anna", Role.MERCHANT, frozenset({"shop1"}), "k-2")
@@ -529,6 +531,45 @@ async def test_p7_5_amounts_are_added_exactly_for_each_buyer(world):
         ).decision == "proceed"
     await refused(world, tool_call_id="n3", arguments={"buyer": "7", "amount": "0.0001"})
     assert (await world.call(tool_call_id="n4", arguments={"buyer": 8, "amount": "0.3"})).decision == "proceed"
+
+
+@pytest.mark.parametrize("denied", ["runtime", "operator"])
+@pytest.mark.parametrize("submitted", [False, True])
+async def test_p7_4_at_the_grant_a_call_is_judged_as_a_runtimes_whoever_asked_and_whoever_grants(
+    world, denied, submitted
+):
+    """7.4: a rule about operators' calls does not stop what an operator grants, nor let through what one asked for."""
+    world.shelf.policies["shop1"] = holding()
+    operator = Principal("op", Role.OPERATOR, frozenset({"*"}), "k-8")
+    args = identity.read_arguments(LARGE)
+    if not submitted:
+        request = CallRequest("shop1", "c1", "create_order", LARGE, tool_call_id="n1", **PLACE)
+        name = (await world.handle(operator, request, TRACE)).approval["id"]
+    else:
+        place = {"turn": "t-1", "attempt": 1, "kind": identity.Kind.TOOL_CALL, "target": "create_order", "args": args}
+        asked = Submission("shop1", "c1", claim_token="mine", **place)
+        name = (await world.desk.submit_effect(operator, asked))["approval"]["id"]
+    held = {"when": {"target": "create_order"}, "then": {"decision": "require_approval"}}
+    world.shelf.policies["shop1"] = bundle({"when": {"role": denied}, "then": {"decision": "deny"}}, held)
+    if denied == "operator":
+        assert (await grant(world, name))["decision"] == "granted"
+        return
+    with pytest.raises(errors.GrantRefused) as refused:
+        await grant(world, name)
+    assert refused.value.details == {"refused": "policy_denied"}
+
+
+@pytest.mark.parametrize("first", [{}, {"sum_of": "/amount"}, {"sum_of": "/other"}])
+@pytest.mark.parametrize("then", [{}, {"sum_of": "/amount"}, {"sum_of": "/other"}])
+async def test_p7_5_a_rule_that_counts_something_else_by_now_counts_anew(world, first, then):
+    """7.5: calls are no amounts, nor is one amount another: 3.00 counted as calls would be 30,000 of them."""
+    for number, of in enumerate((first, then)):
+        world.shelf.policies["shop1"] = limited("company", 5, **of)
+        say = {"amount": 3, "other": 3, "n": number}
+        if number and first == then and first:
+            await refused(world, tool_call_id=f"n{number}", arguments=say)
+        else:
+            assert (await world.call(tool_call_id=f"n{number}", arguments=say)).decision == "proceed"
 
 
 @pytest.mark.parametrize("on_error", ["deny", "allow"])

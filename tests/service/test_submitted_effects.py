@@ -99,6 +99,41 @@ async def test_p7_4_what_was_held_for_days_is_renewed_like_anything_else(world, 
     assert (await world.desk.report_effect.renew(RUNTIME, answer["effect_id"], said()))["lease_s"] == 60.0
 
 
+@pytest.mark.parametrize("marked", [True, False])
+async def test_p9_3_what_a_tool_marks_that_was_registered_later_is_not_shown(world, marked):
+    """9.3, 7.4: the values of a held call are as sensitive as those of the next one."""
+    rule = {"id": "r", "priority": 1, "when": {"kind": "tool_call"}, "then": {"decision": "require_approval"}}
+    world.shelf.policies["shop1"] = read_bundle({"default_action": "allow", "rules": [rule]}, "shop1")
+    tool = {"kind": Kind.TOOL_CALL, "target": "charge_card", "args": {"card": "4111"}}
+    name = (await submit(world, **tool))["approval"]["id"]
+
+    async def shown() -> Any:
+        return (await world.desk.decide_approval.get(OPS, name))["arguments"]
+
+    assert bytes(await shown()) == b'{"card":"4111"}'
+    world.shelf.put("shop1", "charge_card", parameters={"properties": {"card": {"x-sensitive": marked}}})
+    assert await shown() == "***"
+    (listed,), _ = await world.desk.decide_approval.pending(OPS, "shop1", None, 10)
+    assert listed["arguments"] == "***"
+
+
+async def test_p7_4_a_grant_that_is_sent_again_approves_nothing_that_the_same_token_asks_for_later(world):
+    """7.4, 4.3: used and given back, the same token is held under another name; who granted lost the reply only."""
+    rule = {"id": "r", "priority": 1, "when": {"kind": "llm_call"}, "then": {"decision": "require_approval"}}
+    world.shelf.policies["shop1"] = read_bundle({"default_action": "allow", "rules": [rule]}, "shop1")
+    name = (await submit(world))["approval"]["id"]
+    await world.desk.decide_approval.grant(OPS, name, Verdict(), Trace("r"))
+    used = await submit(world)
+    assert used["decision"] == "proceed"
+    await world.desk.report_effect.release(RUNTIME, used["effect_id"], said())
+    anew = await submit(world)
+    assert anew["decision"] == "blocked"
+    assert anew["approval"]["id"] != name
+    with pytest.raises(errors.ApprovalOutdated):
+        await world.desk.decide_approval.grant(OPS, name, Verdict(), Trace("r"))
+    assert (await submit(world))["decision"] == "blocked"
+
+
 class LosesReplies:
     """A ledger whose replies to claims are lost, while `deaf`."""
 
