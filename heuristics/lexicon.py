@@ -49,8 +49,8 @@ class Role(Enum):
 _TAILS = (Role.READ_NOUN, Role.DOCUMENT, Role.CONTENT, Role.AMOUNT, Role.READ_MARK)
 _HEADS = (Role.READ_LEAD, Role.READ_ALONE)
 _PLATFORM_ROLES = (Role.MUTATING, Role.MUTATING_OR_NOUN, Role.FRONT)
-_SPECIAL = ("phrase", "exception", "verb_of")
-_EXTRA_KEYS = {"phrase": {"role"}, "exception": {"verbs"}}
+_SPECIAL = ("phrase", "exception", "task", "verb_of")
+_EXTRA_KEYS = {"phrase": {"role"}, "exception": {"verbs"}, "task": {"verbs"}}
 _SPELLINGS = (("ize", "ise"), ("ise", "ize"), ("yze", "yse"), ("yse", "yze"))
 
 
@@ -79,6 +79,8 @@ class Lexicon:
     """First word -> second word -> what the pair means."""
     reading_objects: Mapping[str, Mapping[str, str]]
     """Mutating verb -> last word of the name that makes it a read -> why."""
+    acting_objects: Mapping[str, Mapping[str, str]]
+    """Read verb -> last word of the name that makes it an act -> why."""
     verb_of: Mapping[str, str]
     """Noun for an act -> its verb (`cancellation` -> `cancel`); for suggested names, never for a verdict."""
 
@@ -117,7 +119,8 @@ class Lexicon:
             MappingProxyType(heads),
             frozenset(noise),
             _phrases(tables.get("phrase", {})),
-            _exceptions(tables.get("exception", {}), verbs),
+            _objects("exception", tables.get("exception", {}), verbs),
+            _objects("task", tables.get("task", {}), verbs),
             _verbs_of(tables.get("verb_of", {}), verbs),
         )
 
@@ -186,9 +189,9 @@ def _phrases(groups: object) -> Mapping[str, Mapping[str, Entry]]:
     return MappingProxyType({first: MappingProxyType(seconds) for first, seconds in phrases.items()})
 
 
-def _exceptions(groups: object, verbs: Mapping[str, Entry]) -> Mapping[str, Mapping[str, str]]:
+def _objects(name: str, groups: object, verbs: Mapping[str, Entry]) -> Mapping[str, Mapping[str, str]]:
     found: dict[str, dict[str, str]] = {}
-    for table, why, group in _groups("exception", groups):
+    for table, why, group in _groups(name, groups):
         objects = list(_words(table, group, "words"))
         for verb in _words(table, group, "verbs"):
             if verb not in verbs:

@@ -36,6 +36,8 @@ _MEANT: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             ("void abort terminate withdraw unsubscribe stop refuse reject decline revert undo", ("cancel",)),
             ("subscribe redeem approve accept authorise authorize acknowledge sign", ("submit",)),
             ("transfer refund return exchange withdraw", ("submit", "create")),
+            ("export", ("create",)),
+            ("ask", ("submit",)),
         )
         for verb in verbs.split()
         for instead in [instead]
