@@ -105,7 +105,9 @@ def _surroundings(
     for scope, tool in zip(scopes, tools, strict=True):
         names[scope].append(tool.name)
     shared = Surroundings("", settings.heuristic, settings.overrides, settings.providers)
-    return {scope: replace(shared, prefix=shared_prefix(listed)) for scope, listed in names.items()}
+    return {
+        scope: replace(shared, prefix=shared_prefix(listed), names=frozenset(listed)) for scope, listed in names.items()
+    }
 
 
 def _on_waivers(

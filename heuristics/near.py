@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from rapidfuzz import fuzz, process, utils
 
-from .judgement import FRONT, MUTATING, NOUN_READS, PLAIN_READS
 from .lexicon import Lexicon
 from .lexicon_file import default_lexicon
 from .words import fold
@@ -18,7 +17,6 @@ _ENOUGH = 60.0
 _LONGEST_VERB = 64
 _SHORTEST_VERB = 4
 _ENOUGH_FOR_A_VERB = 82.0  # one slip in five letters or two swapped in six; flow is not follow
-_VERBS = (*MUTATING, *FRONT, *PLAIN_READS, *NOUN_READS)
 
 
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
@@ -45,7 +43,6 @@ def nearest_verb(word: str, *, lexicon: Lexicon | None = None) -> str | None:
     known = folded in tables.verbs or folded in tables.tails or folded in tables.heads
     if known or not _SHORTEST_VERB <= len(folded) <= _LONGEST_VERB:
         return None
-    verbs = [verb for verb, entry in tables.verbs.items() if entry.role in _VERBS and len(verb) >= _SHORTEST_VERB]
-    found = process.extractOne(folded, verbs, scorer=fuzz.ratio, score_cutoff=_ENOUGH_FOR_A_VERB)
+    found = process.extractOne(folded, tables.misspelt, scorer=fuzz.ratio, score_cutoff=_ENOUGH_FOR_A_VERB)
     # A word that only shares its end with a verb ('elocate') is more often another word than a slip.
     return found[0] if found is not None and found[0][0] == folded[0] else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -41,13 +41,19 @@ class Alike:
 class Surroundings:
     """What is the same for all tools of a company (or of a file, where no company is named).
 
-    `heuristic` is the one that will judge these tools, None where that is not known; `providers` whose limits count.
+    `heuristic` is the one that will judge these tools, None where that is not known; `providers` whose limits count;
+    `names` all their names.
     """
 
     prefix: str = ""
     heuristic: Heuristic | None = None
     overrides: Mapping[str, bool] = field(default_factory=dict)
     providers: Sequence[str] = PROVIDERS
+    names: Collection[str] = frozenset()
+
+    def uses(self, name: str) -> bool:
+        """Whether one of these tools has that name, so that no other can take it."""
+        return name in self.names
 
 
 class Looked:
@@ -88,6 +94,15 @@ class Looked:
     def declare(self) -> str:
         """How to say in this format whether it is side-effecting; in some it can only be said beside it."""
         return _DECLARE.get(self.tool.format, "declare it in the settings (overrides)")
+
+    def declare_as(self, side_effecting: bool) -> str:
+        """How to say in this format that it is, or that it is not."""
+        said = str(side_effecting)
+        return {
+            "oncegate": f"declare side_effecting = {said.lower()}",
+            "python": f"declare side_effecting={said}",
+            "mcp": f"say readOnlyHint: {str(not side_effecting).lower()}",
+        }.get(self.tool.format, self.declare)
 
     @property
     def dispatches(self) -> bool:

@@ -241,3 +241,56 @@ def test_no_name_breaks_a_rule_or_its_line(name: str, found: Any) -> None:
     assert all(line.isprintable() and len(line) < 500 for line in text.splitlines())
     for form in ("json", "sarif", "github"):
         FORMS[form](Run(findings, [], 2, 1, 0, "0")).encode("utf-8", "surrogatepass")
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "code", "better"),
+    [
+        ("finalise_basket", {}, "OG101", "'submit_basket' or 'place_basket'"),
+        ("cart_finalise", {}, "OG101", "'submit_cart' or 'place_cart'"),
+        ("FinaliseBasket", {}, "OG101", "'SubmitBasket' or 'PlaceBasket'"),
+        ("orders.capture", {}, "OG101", "'orders.submit' or 'orders.place'"),
+        ("get_quote_and_hold", {}, "OG101", "'book_quote'"),
+        ("criar_pedido", {}, "OG101", "'create_pedido'"),
+        ("bestellung_aufnehmen", {}, "OG101", "'place_bestellung'"),
+        ("instantiate_plan", {}, "OG101", "'create_plan' or 'add_plan'"),
+        ("build/dev", {}, "OG101", "'create_dev' or 'submit_dev'"),
+        ("get_booking", {}, "OG102", "'get_reservation'"),
+        ("list_payment_settings", {}, "OG102", "'list_transaction_preferences'"),
+        ("view_checkout", {}, "OG103", "'view_cart'"),
+        ("get_order", {"hints": Hints(read_only=False)}, "OG104", "'update_order' or 'create_order'"),
+        ("cancel_order", {"hints": READ_ONLY}, "OG104", "'get_order'"),
+        ("cancel_order", {"hints": Hints(http_method="GET")}, "OG106", "'get_order'"),
+        ("get_order", {"hints": Hints(http_method="DELETE")}, "OG106", "'delete_order' or 'remove_order'"),
+        ("cancle_order", {}, "OG108", "'cancel_order'"),
+        ("order_renewal", {}, "OG101", "('update_order')"),
+        ("booking_cancellation", {}, "OG108", "'cancel_booking'"),
+        ("zorble", {}, "OG108", "'get_zorble' if it reads, 'update_zorble' if"),
+        ("fooBar", {}, "OG108", "'getFooBar' if it reads, 'updateFooBar' if"),
+        ("catalog.query", {}, "OG201", "'catalog_query'"),
+        ("release prod", {}, "OG201", "'release_prod'"),
+        ("getOrCreateCustomer", {}, "OG204", "'createCustomer'"),
+    ],
+)
+def test_a_finding_about_a_name_offers_a_better_one(
+    name: str, changes: dict[str, Any], code: str, better: str, found: Any, tool: Any
+) -> None:
+    (said,) = [each.message for each in found(tool(name, **changes)) if each.code == code]
+    assert better in said
+
+
+def test_a_name_that_the_company_uses_already_is_offered_to_no_other_tool(found: Any, tool: Any) -> None:
+    told = {
+        each.tool: each.message for each in found("finalise_basket", "submit_basket", "catalog.query", "catalog_query")
+    }
+    assert "'place_basket'" in told["finalise_basket"]
+    assert "submit_basket" not in told["finalise_basket"]
+    (limits,) = [each.message for each in found("catalog.query", "catalog_query") if each.code == "OG201"]
+    assert "catalog_query" not in limits
+    elsewhere = found(tool("finalise_basket", company="a"), tool("submit_basket", company="b"))
+    assert "'submit_basket'" in elsewhere[0].message
+
+
+@pytest.mark.parametrize("name", ["下单", "123MCP", "...", "", "x" * 70, "a&b", "\u202eb_a", "🛒_cart"])
+def test_no_name_is_better_than_a_senseless_one(name: str, found: Any) -> None:
+    assert not any("'" in each.message for each in found(name) if each.code in ("OG108", "OG201"))
