@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from heuristics.classify import Heuristic, Verdict, classify
+from heuristics.classify import Heuristic, Verdict, classify, raised
 from heuristics.declared_tool import DeclaredTool
 from heuristics.lexicon import Entry, Lexicon, Role
 from heuristics.lexicon_file import default_lexicon
@@ -130,9 +130,8 @@ class Looked:
 
     def _judged(self) -> Verdict:
         tool, hints = self.tool, self.tool.hints
-        plain = hints.read_only is None and hints.destructive is None and hints.http_method is None
-        if tool.side_effecting is None and plain and not self.around.overrides:
-            return self.by_name
+        if tool.side_effecting is None and not self.around.overrides:
+            return raised(self.by_name, hints)
         return classify(
             tool.name,
             prefix=self.around.prefix,
