@@ -24,6 +24,9 @@ _OUTER: Final = 2
 _MOST: Final = 200_000
 """Parts of such a level. Lists of more hold no tools and are read faster whole."""
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
+_KEY: Final = re.compile(r'"([^"\\]*)"[ \t\n\r]*:[ \t\n\r]*')
+"""A key without escapes, and what stands before its value."""
+_NEXT: Final = re.compile(r"[ \t\n\r]*,[ \t\n\r]*")
 _SKIP: Final = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode
 """Knows where a value ends; what it reads is dropped."""
 
@@ -54,11 +57,14 @@ class Level:
         key: str | int = len(self._found)
         key_at = at
         if self._object:
-            key, at = _SKIP(text, at)
-            at = _after(text, _after(text, at) + 1)  # past the colon
+            if (plain := _KEY.match(text, at)) is not None:
+                key, at = plain[1], plain.end()
+            else:
+                key, at = _SKIP(text, at)
+                at = _after(text, _after(text, at) + 1)  # past the colon
         self._found[key] = (key_at, at)
-        at = _after(text, _SKIP(text, at)[1])
-        return _after(text, at + 1) if text[at] == "," else None
+        following = _NEXT.match(text, _SKIP(text, at)[1])
+        return None if following is None else following.end()
 
 
 def read_outer(text: str, decode: Decode) -> tuple[Any, dict[At, Level]]:

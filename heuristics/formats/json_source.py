@@ -17,6 +17,7 @@ from heuristics.formats.unreadable import UnreadableSource, shown
 __all__ = ["JsonSource", "parse_json"]
 
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_BEGINS_ONE: Final = ("\\ud", "\\uD")  # finding a text is much faster than a pattern
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 
 
@@ -81,7 +82,8 @@ def parse_json(
         refuse("is not usable JSON: a number has over 4,300 digits", json_faults.first_long_number(document))
     if deep:
         refuse(f"is nested deeper than {MAX_DEPTH} levels", json_faults.first_deeper(document, MAX_DEPTH))
-    if _SURROGATE.search(document) is not None and (half := json_faults.first_half_pair(document)) is not None:
+    halves = any(each in document for each in _BEGINS_ONE) and _SURROGATE.search(document) is not None
+    if halves and (half := json_faults.first_half_pair(document)) is not None:
         refuse("is not usable JSON: a text holds half of a surrogate pair", half)
     return JsonSource(path, value, text, lines, start, levels)
 

@@ -17,6 +17,7 @@ from heuristics.words import split
 
 __all__ = ["NameIndex", "among", "folded"]
 
+_DIGITS: Final = re.compile("[0-9]+")
 _SEPARATORS: Final = re.compile(r"[\W_]+")
 _SHORTEST: Final = 8
 _LONGEST: Final = 64
@@ -87,12 +88,14 @@ class NameIndex:
         """Folded form -> the forms one edit away from it."""
         first: dict[str, str] = {}
         more: dict[str, list[str]] = {}  # few: most keys are nobody else's
+        letters: dict[str, str] = {}  # names that differ in digits alone are a series
         for form in self._forms:
             if not _SHORTEST <= len(form) <= _LONGEST:
                 continue
+            letters[form] = _DIGITS.sub("", form)
             for key in dict.fromkeys([form, *[form[:place] + form[place + 1 :] for place in range(len(form))]]):
                 known = first.setdefault(key, form)
-                if known is not form:
+                if known is not form and letters[known] != letters[form]:
                     more.setdefault(key, [known]).append(form)
         found: dict[str, dict[str, None]] = defaultdict(dict)
         for forms in more.values():
