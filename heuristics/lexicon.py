@@ -46,8 +46,8 @@ class Role(Enum):
     NOISE = "noise"
 
 
-_SHORTEST_SLIP = 4
-"""Letters; too many verbs lie one letter away from shorter words."""
+_SHORTEST_SLIP = 6
+"""Letters; other words lie one letter away from shorter verbs."""
 _SLIPPED = (
     Role.MUTATING,
     Role.MUTATING_OR_NOUN,

@@ -42,7 +42,8 @@ _MEANT: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             ("transfer refund return exchange", ("submit", "create")),
             ("restock replenish", ("update", "add")),
             ("verify reverify", ("update", "submit")),
-            ("export", ("create",)),
+            ("approve accept authorise authorize acknowledge sign subscribe redeem", ("submit",)),
+            ("export copy", ("create",)),
             ("ask", ("submit",)),
             (
                 "crear criar creer erstellen anlegen creare erstelle cria crea generar gerar generer erzeugen",
@@ -84,6 +85,9 @@ def acting(at: Looked, verbs: Sequence[str] = ()) -> list[str]:
     verb = at.by_name.verb
     if verb is None:
         return []
+    if not verbs and len(at.words) > 1 and "post" in (at.words[0], at.words[-1]):
+        place = renamed if at.words[0] == "post" else _renamed_last  # an operation id with its HTTP method
+        return _offered(at, (place(at.name, "post", each) for each in _MEANT["post"]))
     if verbs or (clear := suggested_name(at.name, lexicon=at.lexicon)) is None:
         return _offered(
             at, (_led(at, verb, each) or renamed(at.name, verb, each) for each in verbs or _meant(at, verb))
@@ -139,7 +143,7 @@ def either_way(at: Looked) -> tuple[str, str] | None:
 
 def plainer(at: Looked, longest: int) -> list[str]:
     """For a name that providers refuse: its words, joined by what every one takes; none if letters would be lost."""
-    if not at.name.isascii() or not at.words or not at.words[0].isalpha() or "&" in at.words:
+    if not (at.name.isascii() and at.name.isprintable() and at.words and at.words[0].isalpha()) or "&" in at.words:
         return []
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", at.name.strip(" ._/:-")).strip("_")
     taken = {each.name for each in at.alike}
