@@ -67,6 +67,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     add("--config", metavar="FILE", type=Path, help="settings (default: oncegate.toml or pyproject.toml, upwards)")
     add("--stdio", metavar="COMMAND", help="start this MCP server and lint the tools that it lists")
     add("--header", metavar="NAME: VALUE", action="append", default=[], help="sent to MCP servers given as URLs")
+    add("--timeout", metavar="SECONDS", type=float, default=30.0, help="for a live server to list its tools (30)")
     parser.set_defaults(run=run)
 
 
@@ -85,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         settings, folder = find_settings(arguments.config, Path.cwd())
         settings = _with_options(settings, arguments)
-        live = Live.of(arguments.stdio, arguments.header)
+        live = Live.of(arguments.stdio, arguments.header, arguments.timeout)
         baseline = _baseline_file(settings, folder, arguments)
         known = {} if baseline is None else read_baseline(_text(baseline))
     except SettingsError as wrong:
