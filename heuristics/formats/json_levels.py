@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from heuristics.formats.source import At
 
@@ -67,15 +67,31 @@ class Level:
         return None if following is None else following.end()
 
 
-def read_outer(text: str, decode: Decode) -> tuple[Any, dict[At, Level]]:
-    """The document, and its outer levels. Raises ValueError for whatever the decoder may tell better: what is no JSON,
+class Outer(NamedTuple):
+    """A document, its outer levels, and how deep it can be at most: by the signs that open something, not exact."""
+
+    value: Any
+    levels: dict[At, Level]
+    depth: int
+
+
+def read_outer(text: str, decode: Decode) -> Outer:
+    """Raises ValueError for whatever the decoder may tell better: what is no JSON,
     a key that stands twice, a very long list; and what `decode` raises."""
     levels: dict[At, Level] = {}
-    start = _after(text, 0)
-    value, end = _read(text, start, (), decode, levels)
+    deepest = 0
+
+    def decoded(text: str, at: int) -> tuple[Any, int]:
+        nonlocal deepest
+        value, end = decode(text, at)
+        opened = text.count("{", at, end) + text.count("[", at, end)
+        deepest = max(deepest, opened)
+        return value, end
+
+    value, end = _read(text, _after(text, 0), (), decoded, levels)
     if _after(text, end) != len(text):
         raise ValueError("goes on behind its end")
-    return value, levels
+    return Outer(value, levels, _OUTER + deepest)
 
 
 def _read(text: str, at: int, way: At, decode: Decode, levels: dict[At, Level]) -> tuple[Any, int]:

@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn
 
 from heuristics.declared_tool import Place
 from heuristics.formats import json_faults
-from heuristics.formats.json_levels import Level, read_outer
+from heuristics.formats.json_levels import Level, Outer, read_outer
 from heuristics.formats.limits import MAX_DEPTH, MAX_VALUES
 from heuristics.formats.source import At, Spot
 from heuristics.formats.text import Lines
@@ -65,8 +65,8 @@ def parse_json(
     if document.count(",") + document.count("[") + document.count("{") > MAX_VALUES:
         refuse(f"holds over {MAX_VALUES:,} values", 0)
     try:
-        value, levels = _decoded(document, whole=end is None)
-        deep = _deeper_than(value, MAX_DEPTH)
+        value, levels, depth = _decoded(document, whole=end is None)
+        deep = depth > MAX_DEPTH and _deeper_than(value, MAX_DEPTH)
     except json.JSONDecodeError as broken:
         cut = broken.pos >= len(document.rstrip()) or broken.msg.startswith("Unterminated string")
         said = "the text ends too early" if cut else broken.msg[0].lower() + broken.msg[1:]
@@ -88,14 +88,14 @@ def parse_json(
     return JsonSource(path, value, text, lines, start, levels)
 
 
-def _decoded(document: str, *, whole: bool) -> tuple[Any, dict[At, Level]]:
+def _decoded(document: str, *, whole: bool) -> Outer:
     """The value, with the outer levels located where the document is all of the text."""
     if whole:
         try:
             return read_outer(document, _DECODER.raw_decode)
         except (ValueError, RecursionError, _Refused):
             pass  # the decoder on the whole document says what is wrong, and where
-    return _DECODER.decode(document), {}
+    return Outer(_DECODER.decode(document), {}, len(document))
 
 
 class JsonSource:
