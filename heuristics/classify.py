@@ -16,7 +16,7 @@ from .platform import platform_verb
 from .verbs import METHODS, Judgement, judge
 from .words import last_segment, split, words_of_company
 
-__all__ = ["Heuristic", "Verdict", "classify", "shared_prefix"]
+__all__ = ["Heuristic", "Verdict", "classify", "raised", "shared_prefix"]
 
 Heuristic = Literal["words", "platform"]
 
@@ -71,9 +71,14 @@ def classify(
         verdict = _by_platform(name)
     else:
         verdict = _by_words(name, prefix, default_lexicon() if lexicon is None else lexicon)
-    if hints is not None and not verdict.side_effecting and (reason := raised_by(hints)) is not None:
-        return Verdict(True, "hint", f"{reason}; by its name it would be a read ({verdict.reason})", verdict.verb)
-    return verdict
+    return verdict if hints is None else raised(verdict, hints)
+
+
+def raised(verdict: Verdict, hints: Hints) -> Verdict:
+    """What hints make of a verdict by name (3.4)."""
+    if verdict.side_effecting or (reason := raised_by(hints)) is None:
+        return verdict
+    return Verdict(True, "hint", f"{reason}; by its name it would be a read ({verdict.reason})", verdict.verb)
 
 
 def shared_prefix(names: Iterable[str], *, lexicon: Lexicon | None = None) -> str:

@@ -46,11 +46,25 @@ class Role(Enum):
     NOISE = "noise"
 
 
+_SHORTEST_SLIP = 6
+"""Letters; other words lie one letter away from shorter verbs."""
+_SLIPPED = (
+    Role.MUTATING,
+    Role.MUTATING_OR_NOUN,
+    Role.FRONT,
+    Role.ACT,
+    Role.DISPATCHER,
+    Role.HTTP_WRITE,
+    Role.GET,
+    Role.READ,
+    Role.READ_OR_NOUN,
+    Role.NOUN_OR_READ,
+)
 _TAILS = (Role.READ_NOUN, Role.DOCUMENT, Role.CONTENT, Role.AMOUNT, Role.READ_MARK)
 _HEADS = (Role.READ_LEAD, Role.READ_ALONE)
 _PLATFORM_ROLES = (Role.MUTATING, Role.MUTATING_OR_NOUN, Role.FRONT)
-_SPECIAL = ("phrase", "exception", "verb_of")
-_EXTRA_KEYS = {"phrase": {"role"}, "exception": {"verbs"}}
+_SPECIAL = ("phrase", "exception", "task", "verb_of")
+_EXTRA_KEYS: Mapping[str, set[str]] = {"phrase": {"role"}, "exception": {"verbs"}, "task": {"verbs"}, "verb_of": set()}
 _SPELLINGS = (("ize", "ise"), ("ise", "ize"), ("yze", "yse"), ("yse", "yze"))
 
 
@@ -60,11 +74,13 @@ class LexiconError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One word's meaning: its role and the reason that its group gives."""
+    """One word's meaning: its role and the reason that its group gives; `instead` are those of the platform's twelve
+    that come nearest, for suggested names."""
 
     word: str
     role: Role
     why: str
+    instead: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +95,13 @@ class Lexicon:
     """First word -> second word -> what the pair means."""
     reading_objects: Mapping[str, Mapping[str, str]]
     """Mutating verb -> last word of the name that makes it a read -> why."""
+    acting_objects: Mapping[str, Mapping[str, str]]
+    """Read verb -> last word of the name that makes it an act -> why."""
     verb_of: Mapping[str, str]
     """Noun for an act -> its verb (`cancellation` -> `cancel`); for suggested names, never for a verdict."""
+
+    misspelt: tuple[str, ...] = ()
+    """Verbs long enough that a word near one may be a slip; for suggested names."""
 
     @classmethod
     def from_toml(cls, text: str) -> Lexicon:
@@ -104,8 +125,9 @@ class Lexicon:
             role = _role(name)
             into = tails if role in _TAILS else heads if role in _HEADS else noise if role is Role.NOISE else verbs
             for table, why, group in _groups(name, groups):
+                instead = _instead(table, group)
                 for word in _words(table, group, "words"):
-                    _put(into, table, word, Entry(word, role, why))
+                    _put(into, table, word, Entry(word, role, why, instead))
         for word in PLATFORM_VERBS:
             entry = verbs.setdefault(word, Entry(word, Role.MUTATING, "is one of the platform's twelve verbs"))
             if entry.role not in _PLATFORM_ROLES:
@@ -117,8 +139,10 @@ class Lexicon:
             MappingProxyType(heads),
             frozenset(noise),
             _phrases(tables.get("phrase", {})),
-            _exceptions(tables.get("exception", {}), verbs),
+            _objects("exception", tables.get("exception", {}), verbs),
+            _objects("task", tables.get("task", {}), verbs),
             _verbs_of(tables.get("verb_of", {}), verbs),
+            tuple(word for word, entry in verbs.items() if entry.role in _SLIPPED and len(word) >= _SHORTEST_SLIP),
         )
 
 
@@ -137,13 +161,20 @@ def _groups(name: str, groups: object) -> Iterator[tuple[str, str, Mapping[str, 
         table = f"[{name}.{group_name}]"
         if not isinstance(group, Mapping):
             raise LexiconError(f"{table} must be a table with `why` and `words`")
-        allowed = {"why", "words"} | _EXTRA_KEYS.get(name, set())
+        allowed = {"why", "words"} | _EXTRA_KEYS.get(name, {"instead"})
         if unknown := sorted(set(group) - allowed):
             raise LexiconError(f"{table} has unknown keys: {', '.join(unknown)}")
         why = group.get("why")
         if not isinstance(why, str) or not why.strip():
             raise LexiconError(f"{table} needs `why`: the reason these words are listed")
         yield table, why, group
+
+
+def _instead(table: str, group: Mapping[str, Any]) -> tuple[str, ...]:
+    found = tuple(_words(table, group, "instead")) if "instead" in group else ()
+    if wrong := next((verb for verb in found if verb not in PLATFORM_VERBS), None):
+        raise LexiconError(f"{table}: instead: '{wrong}' is not one of the platform's twelve verbs")
+    return found
 
 
 def _words(table: str, group: Mapping[str, Any], key: str, *, each: int = 1) -> Iterator[str]:
@@ -186,9 +217,9 @@ def _phrases(groups: object) -> Mapping[str, Mapping[str, Entry]]:
     return MappingProxyType({first: MappingProxyType(seconds) for first, seconds in phrases.items()})
 
 
-def _exceptions(groups: object, verbs: Mapping[str, Entry]) -> Mapping[str, Mapping[str, str]]:
+def _objects(name: str, groups: object, verbs: Mapping[str, Entry]) -> Mapping[str, Mapping[str, str]]:
     found: dict[str, dict[str, str]] = {}
-    for table, why, group in _groups("exception", groups):
+    for table, why, group in _groups(name, groups):
         objects = list(_words(table, group, "words"))
         for verb in _words(table, group, "verbs"):
             if verb not in verbs:

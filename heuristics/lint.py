@@ -11,7 +11,7 @@ from heuristics.declared_tool import DeclaredTool, Place
 from heuristics.finding import Finding, order_of
 from heuristics.lexicon_file import default_lexicon
 from heuristics.lint_settings import LintSettings
-from heuristics.rules import BY_CODE, RULES, Remark, Rule
+from heuristics.rules import BY_CODE, RULES, Rule
 from heuristics.rules.alike import NameIndex
 from heuristics.rules.looked import Looked, Surroundings
 from heuristics.waivers import Waiver
@@ -67,14 +67,14 @@ def findings_on(looked: Looked) -> list[Finding]:
 
 
 def _findings(looked: Looked, rules: Sequence[Rule]) -> Iterator[Finding]:
+    tool = looked.tool
+    places: dict[str, Place] = {}  # most findings on a tool are on its name
     for rule in rules:
         for remark in rule.check(looked):
-            yield _finding(rule, remark, looked.tool)
-
-
-def _finding(rule: Rule, remark: Remark, tool: DeclaredTool) -> Finding:
-    severity = remark.severity or rule.severity
-    return Finding(rule.code, rule.name, severity, remark.message, tool.name, _place(tool, remark.at))
+            place = places.get(remark.at)
+            if place is None:
+                place = places[remark.at] = _place(tool, remark.at)
+            yield Finding(rule.code, rule.name, remark.severity or rule.severity, remark.message, tool.name, place)
 
 
 def _place(tool: DeclaredTool, pointer: str) -> Place:
@@ -91,7 +91,7 @@ def _place(tool: DeclaredTool, pointer: str) -> Place:
 def _told(finding: Finding, tool: DeclaredTool, shared: set[tuple[str, Place]]) -> bool:
     """Whether this was said of the same spot already: a schema that many tools refer to has one fault."""
     place = finding.place
-    if place.line is None or place == tool.place or not finding.code.startswith("OG3"):
+    if not finding.code.startswith("OG3") or place.line is None or place == tool.place:
         return False
     known = (finding.code, place) in shared
     shared.add((finding.code, place))
@@ -105,7 +105,9 @@ def _surroundings(
     for scope, tool in zip(scopes, tools, strict=True):
         names[scope].append(tool.name)
     shared = Surroundings("", settings.heuristic, settings.overrides, settings.providers)
-    return {scope: replace(shared, prefix=shared_prefix(listed)) for scope, listed in names.items()}
+    return {
+        scope: replace(shared, prefix=shared_prefix(listed), names=frozenset(listed)) for scope, listed in names.items()
+    }
 
 
 def _on_waivers(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rapidfuzz import fuzz, process, utils
+from rapidfuzz.distance import OSA
 
-from .judgement import FRONT, MUTATING, NOUN_READS, PLAIN_READS
 from .lexicon import Lexicon
 from .lexicon_file import default_lexicon
 from .words import fold
@@ -16,9 +16,8 @@ __all__ = ["nearest", "nearest_verb"]
 _LONGEST = 256
 _ENOUGH = 60.0
 _LONGEST_VERB = 64
-_SHORTEST_VERB = 4
-_ENOUGH_FOR_A_VERB = 82.0  # one slip in five letters or two swapped in six; flow is not follow
-_VERBS = (*MUTATING, *FRONT, *PLAIN_READS, *NOUN_READS)
+_SHORTEST_WORD = 5
+_LOOKED_AT = 5
 
 
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
@@ -38,14 +37,20 @@ def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
 def nearest_verb(word: str, *, lexicon: Lexicon | None = None) -> str | None:
     """The listed verb that `word` misspells (`cancle` -> `cancel`), or None if it is one itself or resembles none.
 
-    Words of fewer than four letters and over 64 characters resemble nothing: too many verbs lie one letter away.
+    A slip is one letter more, less or another, or two neighbours swapped. Verbs of fewer than six letters are nobody's
+    misspelling, since other words lie one letter away; for longer ones the tables list those words (`remote`).
     """
     tables = default_lexicon() if lexicon is None else lexicon
     folded = fold(word).lower()
     known = folded in tables.verbs or folded in tables.tails or folded in tables.heads
-    if known or not _SHORTEST_VERB <= len(folded) <= _LONGEST_VERB:
+    if known or not _SHORTEST_WORD <= len(folded) <= _LONGEST_VERB:
         return None
-    verbs = [verb for verb, entry in tables.verbs.items() if entry.role in _VERBS and len(verb) >= _SHORTEST_VERB]
-    found = process.extractOne(folded, verbs, scorer=fuzz.ratio, score_cutoff=_ENOUGH_FOR_A_VERB)
-    # A word that only shares its end with a verb ('elocate') is more often another word than a slip.
-    return found[0] if found is not None and found[0][0] == folded[0] else None
+    near = process.extract(folded, tables.misspelt, scorer=OSA.distance, score_cutoff=1, limit=_LOOKED_AT)
+    return next((verb for verb, _distance, _place in near if _is_slip(folded, verb)), None)
+
+
+def _is_slip(word: str, verb: str) -> bool:
+    """Not another form of the verb (`orders`, `shared`, `recovery`) or a word that only shares its end (`elocate`)."""
+    if word[0] != verb[0]:
+        return False
+    return not (word.startswith(verb) and word[-1] != verb[-1])

@@ -44,7 +44,7 @@ def judge(words: list[str], lexicon: Lexicon, *, camel_http: bool = False) -> Ju
         return by_method
     end = clause_end(entries, lead)
     if entry.role in READS or entry.role is Role.HTTP_READ:
-        return _from_read(words, entries, lead, end)
+        return _from_read(words, entries, lead, end, lexicon)
     return _from_mutating(words, entries, lead, end, lexicon, camel_http)
 
 
@@ -128,13 +128,16 @@ def _joined_verb(words: list[str], entries: list[Entry | None], lexicon: Lexicon
     return None
 
 
-def _from_read(words: list[str], entries: list[Entry | None], lead: int, end: int) -> Judgement:
+def _from_read(words: list[str], entries: list[Entry | None], lead: int, end: int, lexicon: Lexicon) -> Judgement:
     entry = entries[lead]
     assert entry is not None
     if entry.role in NOUN_READS:
         closing = closing_verb(entries, lead, end)
         if closing is not None:
             return noun_before(words, entries, closing, lead)
+    acting = lexicon.acting_objects.get(words[lead])
+    if acting is not None and (last := words[end - 1]) in acting:
+        return Judgement(True, words[lead], f"'{words[lead]} … {last}' {acting[last]}")
     return Judgement(False, words[lead], f"'{words[lead]}' {entry.why}")
 
 

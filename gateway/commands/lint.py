@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Final
 
@@ -66,10 +67,14 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     add("--config", metavar="FILE", type=Path, help="settings (default: oncegate.toml or pyproject.toml, upwards)")
     add("--stdio", metavar="COMMAND", help="start this MCP server and lint the tools that it lists")
     add("--header", metavar="NAME: VALUE", action="append", default=[], help="sent to MCP servers given as URLs")
+    add("--timeout", metavar="SECONDS", type=float, default=30.0, help="for a live server to list its tools (30)")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    for stream in (sys.stdout, sys.stderr):  # a console that has not every character shows the rest escaped
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     if arguments.explain is not None:
         text = explained(arguments.explain)
         if text is None:
@@ -81,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         settings, folder = find_settings(arguments.config, Path.cwd())
         settings = _with_options(settings, arguments)
-        live = Live.of(arguments.stdio, arguments.header)
+        live = Live.of(arguments.stdio, arguments.header, arguments.timeout)
         baseline = _baseline_file(settings, folder, arguments)
         known = {} if baseline is None else read_baseline(_text(baseline))
     except SettingsError as wrong:

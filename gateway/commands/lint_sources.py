@@ -37,13 +37,15 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """How live MCP servers are asked: a program to start, headers for those that are URLs (never shown)."""
+    """How live MCP servers are asked: a program to start, headers for those that are URLs (never shown), and seconds
+    after which one that has not answered is given up."""
 
     command: Sequence[str] = ()
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    deadline_s: float = 30.0
 
     @classmethod
-    def of(cls, command: str | None, headers: Sequence[str]) -> Live:
+    def of(cls, command: str | None, headers: Sequence[str], deadline_s: float = 30.0) -> Live:
         """Raises SettingsError; a header's value is in no message."""
         named: dict[str, str] = {}
         for header in headers:
@@ -57,21 +59,23 @@ class Live:
             raise SettingsError(f"--stdio: {wrong}") from None
         if command is not None and not words:
             raise SettingsError("--stdio: names no program")
-        return cls(words, named)
+        if not 0 < deadline_s < float("inf"):
+            raise SettingsError("--timeout must be more than 0 seconds")
+        return cls(words, named, deadline_s)
 
 
 def gather(paths: Sequence[str], format_: str, live: Live, progress: Callable[[int], None]) -> Gathered:
     """Read every source once, in the order given, folders sorted. What cannot be read is in `unread`."""
     found = Gathered()
     if live.command:
-        _ask(partial(_tools_of_program, live.command), found)
+        _ask(partial(_tools_of_program, live), found)
     seen: set[str] = set()
     for number, (path, met) in enumerate(_sources(paths, found)):
         real = path if path == "-" or _is_url(path) else os.path.realpath(path)
         if real not in seen:
             seen.add(real)
             if _is_url(path):
-                _ask(partial(_tools_of_server, path, live.headers), found)
+                _ask(partial(_tools_of_server, path, live), found)
             else:
                 _read(path, format_, met, found)
         if number % 100 == 99:
@@ -129,20 +133,20 @@ def _ask(server: Callable[[], list[DeclaredTool]], found: Gathered) -> None:
         _keep(tools, b"", tools[0].place.path if tools else "", found)
 
 
-def _tools_of_server(url: str, headers: Mapping[str, str]) -> list[DeclaredTool]:
+def _tools_of_server(url: str, live: Live) -> list[DeclaredTool]:
     import asyncio
 
     from gateway.commands.mcp_tools import tools_at_url  # both take longer to import than most files to lint
 
-    return asyncio.run(tools_at_url(url, headers=headers))
+    return asyncio.run(tools_at_url(url, headers=live.headers, deadline_s=live.deadline_s))
 
 
-def _tools_of_program(command: Sequence[str]) -> list[DeclaredTool]:
+def _tools_of_program(live: Live) -> list[DeclaredTool]:
     import asyncio
 
     from gateway.commands.mcp_tools import tools_of_command
 
-    return asyncio.run(tools_of_command(command))
+    return asyncio.run(tools_of_command(live.command, deadline_s=live.deadline_s))
 
 
 def _keep(tools: list[DeclaredTool], data: bytes, path: str, found: Gathered) -> None:

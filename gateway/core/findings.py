@@ -26,7 +26,7 @@ def findings(
 
     `verdict` is the one that is stored, `heuristic` the company's."""
     lexicon = default_lexicon()
-    around = Surroundings(shared_prefix(sorted({*names, name})), heuristic)
+    around = Surroundings(shared_prefix(sorted({*names, name})), heuristic, names=names)
     looked = Looked(
         _as_declared_tool(name, declared), around, verdict=verdict, alike=among(name, names, lexicon), lexicon=lexicon
     )

@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn
 
 from heuristics.declared_tool import Place
 from heuristics.formats import json_faults
+from heuristics.formats.json_levels import Level, Outer, read_outer
 from heuristics.formats.limits import MAX_DEPTH, MAX_VALUES
 from heuristics.formats.source import At, Spot
 from heuristics.formats.text import Lines
@@ -16,9 +17,8 @@ from heuristics.formats.unreadable import UnreadableSource, shown
 __all__ = ["JsonSource", "parse_json"]
 
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_BEGINS_ONE: Final = ("\\ud", "\\uD")  # finding a text is much faster than a pattern
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
-_SKIP: Final = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode
-"""Knows where a value ends; what it reads is dropped."""
 
 
 class _Refused(Exception):
@@ -44,7 +44,7 @@ def _constant(name: str) -> NoReturn:
     raise _NotANumber
 
 
-_DECODE: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant).decode
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
 
 
 def parse_json(
@@ -65,14 +65,14 @@ def parse_json(
     if document.count(",") + document.count("[") + document.count("{") > MAX_VALUES:
         refuse(f"holds over {MAX_VALUES:,} values", 0)
     try:
-        value = _DECODE(document)
-        deep = _deeper_than(value, MAX_DEPTH)
+        value, levels, depth = _decoded(document, whole=end is None)
+        deep = depth > MAX_DEPTH and _deeper_than(value, MAX_DEPTH)
     except json.JSONDecodeError as broken:
         cut = broken.pos >= len(document.rstrip()) or broken.msg.startswith("Unterminated string")
         said = "the text ends too early" if cut else broken.msg[0].lower() + broken.msg[1:]
         refuse(f"is not valid JSON: {said}", broken.pos)
     except RecursionError:
-        deep, value = True, None
+        deep, value, levels = True, None, {}
     except _Doubled:
         key, offset = json_faults.first_repeated_key(document)
         refuse(f'is not usable JSON: the key "{shown(key)}" stands twice in one object', offset)
@@ -82,21 +82,34 @@ def parse_json(
         refuse("is not usable JSON: a number has over 4,300 digits", json_faults.first_long_number(document))
     if deep:
         refuse(f"is nested deeper than {MAX_DEPTH} levels", json_faults.first_deeper(document, MAX_DEPTH))
-    if _SURROGATE.search(document) is not None and (half := json_faults.first_half_pair(document)) is not None:
+    halves = any(each in document for each in _BEGINS_ONE) and _SURROGATE.search(document) is not None
+    if halves and (half := json_faults.first_half_pair(document)) is not None:
         refuse("is not usable JSON: a text holds half of a surrogate pair", half)
-    return JsonSource(path, value, text, lines, start)
+    return JsonSource(path, value, text, lines, start, levels)
+
+
+def _decoded(document: str, *, whole: bool) -> Outer:
+    """The value, with the outer levels located where the document is all of the text."""
+    if whole:
+        try:
+            return read_outer(document, _DECODER.raw_decode)
+        except (ValueError, RecursionError, _Refused):
+            pass  # the decoder on the whole document says what is wrong, and where
+    return Outer(_DECODER.decode(document), {}, len(document))
 
 
 class JsonSource:
-    """A `Source` over JSON text. One level of one object is looked through at a time, and remembered."""
+    """A `Source` over JSON text. One level of one object is looked through at a time, as far as is asked."""
 
-    def __init__(self, path: str, value: Any, text: str, lines: Lines, start: int = 0) -> None:
+    def __init__(
+        self, path: str, value: Any, text: str, lines: Lines, start: int = 0, levels: dict[At, Level] | None = None
+    ) -> None:
         self.path = path
         self.value = value
         self._text = text
         self._lines = lines
         self._start = _SPACE.match(text, start).end()  # type: ignore[union-attr]  # it matches anywhere
-        self._levels: dict[At, dict[str | int, tuple[int, int]]] = {}
+        self._levels: dict[At, Level] = {} if levels is None else levels
 
     def spot(self, at: At, *, of_value: bool = False) -> Spot | None:
         offsets = self._offsets(at)
@@ -108,34 +121,12 @@ class JsonSource:
         for depth, step in enumerate(at):
             level = self._levels.get(at[:depth])
             if level is None:
-                level = self._levels[at[:depth]] = _members(self._text, found[1])
-            if step not in level:
+                level = self._levels[at[:depth]] = Level(self._text, found[1])
+            part = level.offsets(step)
+            if part is None:
                 return None
-            found = level[step]
+            found = part
         return found
-
-
-def _members(text: str, offset: int) -> dict[str | int, tuple[int, int]]:
-    """The members of the object or list at an offset of valid JSON; none of a scalar. Values are stepped over in C."""
-    opening = text[offset : offset + 1]
-    found: dict[str | int, tuple[int, int]] = {}
-    if opening not in ("{", "["):
-        return found
-    skip_space = _SPACE.match
-    at = skip_space(text, offset + 1).end()  # type: ignore[union-attr]
-    while text[at] not in "]}":
-        key: str | int = len(found)
-        key_at = at
-        if opening == "{":
-            key, at = _SKIP(text, at)
-            at = skip_space(text, at).end() + 1  # type: ignore[union-attr]  # past the colon
-            at = skip_space(text, at).end()  # type: ignore[union-attr]
-        found[key] = (key_at, at)
-        _, at = _SKIP(text, at)
-        at = skip_space(text, at).end()  # type: ignore[union-attr]
-        if text[at] == ",":
-            at = skip_space(text, at + 1).end()  # type: ignore[union-attr]
-    return found
 
 
 def _deeper_than(value: Any, limit: int) -> bool:

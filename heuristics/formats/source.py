@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from heuristics.declared_tool import Place
 
@@ -64,8 +64,7 @@ def place_of(source: Source, at: At = (), *, of_value: bool = False) -> Place:
     return Place(source.path, line, column, pointer_of(at))
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """Where one part of a tool comes from. What lies below it lies below `inner` there, or has, with `whole`, no
     place of its own."""
 

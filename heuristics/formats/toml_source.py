@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from heuristics.declared_tool import Place
+from heuristics.formats import json_faults
 from heuristics.formats.limits import MAX_DEPTH, MAX_TOML_BYTES
 from heuristics.formats.spotted import SpottedSource
 from heuristics.formats.text import Lines
@@ -43,7 +44,7 @@ def parse_toml(text: str, path: str) -> TomlSource:
     try:
         value = tomllib.loads(text)
     except RecursionError:
-        raise UnreadableSource(too_deep, Place(path)) from None
+        raise UnreadableSource(too_deep, _first_deeper(text, path, lines)) from None
     except ValueError as broken:  # a plain one is a number of too many digits
         said = str(broken)
         place = _PLACE.search(said)
@@ -54,8 +55,14 @@ def parse_toml(text: str, path: str) -> TomlSource:
         message = f"is not valid TOML: {shown(said[:1].lower() + said[1:], 200)}"
         raise UnreadableSource(message, Place(path, *(spot if place is not None else (None, None)))) from None
     if _deeper_than(value, MAX_DEPTH):
-        raise UnreadableSource(too_deep, Place(path))
+        raise UnreadableSource(too_deep, _first_deeper(text, path, lines))
     return TomlSource(path, value, spots_in(text, value, lines), text=text, lines=lines)
+
+
+def _first_deeper(text: str, path: str, lines: Lines) -> Place:
+    """By its brackets, which are JSON's; without a spot where tables are what is nested."""
+    offset = json_faults.first_deeper(text, MAX_DEPTH)
+    return Place(path) if offset is None else Place(path, *lines.spot(offset))
 
 
 def _deeper_than(value: object, limit: int) -> bool:

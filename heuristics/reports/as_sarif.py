@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ from heuristics.rules import RULES, Rule
 __all__ = ["SCHEMA", "as_sarif"]
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_DRIVE: Final = re.compile(r"[A-Za-z]:[/\\]")
 _INDEX: Final = {rule.code: place for place, rule in enumerate(RULES)}
 
 
@@ -62,10 +64,23 @@ def _result(finding: Finding) -> dict[str, Any]:
 
 
 def _location(place: Place, tool: str | None = None) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(place.path.replace("\\", "/"), safe="/:?&=")}}
+    physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(place.path)}}
     if place.line is not None:
         physical["region"] = {"startLine": place.line, "startColumn": place.column or 1}
     location: dict[str, Any] = {"physicalLocation": physical}
     if tool:
         location["logicalLocations"] = [{"name": tool, "kind": "function"}]
     return location
+
+
+def _uri(path: str) -> str:
+    """A URI reference (RFC 3986): a live server's own, `file:` for a whole path, else relative to where lint ran.
+
+    A file's name may hold bytes that are no UTF-8 (surrogates in Python), and a colon that would make it a scheme.
+    """
+    if "://" in path:
+        return quote(path, safe="/:?&=", errors="surrogateescape")
+    plain = quote(path.replace("\\", "/"), errors="surrogateescape")
+    if _DRIVE.match(path):
+        return "file:///" + plain.replace("%3A", ":", 1)
+    return "file://" + plain if plain.startswith("/") else plain

@@ -5,23 +5,27 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from rapidfuzz.distance import Levenshtein
+from rapidfuzz.distance import OSA
 
+from heuristics.classify import classify
 from heuristics.lexicon import Lexicon
 from heuristics.rules.looked import Alike
 from heuristics.words import split
 
 __all__ = ["NameIndex", "among", "folded"]
 
+_DIGITS: Final = re.compile("[0-9]+")
 _SEPARATORS: Final = re.compile(r"[\W_]+")
 _SHORTEST: Final = 8
 _LONGEST: Final = 64
 _MOST_IN_A_BUCKET: Final = 8
 """Names under one key that are compared with one another; more are a series of names, not slips."""
 _MOST: Final = 50
+_MOST_ABROAD: Final = 8
+"""Companies with the other name that are asked whether they use this one too."""
 
 
 def folded(name: str) -> str:
@@ -30,47 +34,68 @@ def folded(name: str) -> str:
 
 
 class NameIndex:
-    """The names of all tools, by scope: a company, or a file where no company is named."""
+    """The names of all tools, by scope: a company, or a file where no company is named.
+
+    Two companies may well use one name, so across companies only near names count, and only where neither company
+    uses both; of the two, the one that fewer companies use is the odd one out.
+    """
 
     def __init__(self, tools: Sequence[tuple[str, str, str]], lexicon: Lexicon) -> None:
         """`tools`: scope, name and where it stands, in order."""
         self._lexicon = lexicon
         self._first: dict[tuple[str, str], tuple[int, str]] = {}
-        self._forms: dict[str, dict[tuple[str, str], None]] = defaultdict(dict)
+        self._scopes: dict[str, list[str]] = {}
+        self._forms: dict[str, list[str]] = {}
         self._fold: dict[str, str] = {}
         for place, (scope, name, where) in enumerate(tools):
             if (scope, name) in self._first:
                 continue
             self._first[scope, name] = (place, where)
-            if name not in self._fold:
-                self._fold[name] = folded(name)
-            self._forms[self._fold[name]][scope, name] = None
+            if (scopes := self._scopes.get(name)) is not None:
+                scopes.append(scope)
+                continue
+            self._scopes[name] = [scope]
+            self._fold[name] = fold = folded(name)
+            self._forms.setdefault(fold, []).append(name)
         self._slips = self._slipped()
 
     def of(self, place: int, scope: str, name: str) -> list[Alike]:
-        """What is like the tool that stands at `place` in the order."""
+        """What is like the tool that stands at `place` in the order; at most some of what are very many."""
         first, where = self._first[scope, name]
         found = [Alike("same", name, where=where)] if first != place else []
         fold = self._fold[name]
-        for other_scope, other in self._forms[fold] if len(self._forms[fold]) > 1 else ():
-            if other != name and len(found) < _MOST:
-                found.append(Alike("folded", other, None if other_scope == scope else other_scope))
+        found += self._of_form("folded", self._forms[fold], scope, name)
         for slip in self._slips.get(fold, ()):
-            for other_scope, other in self._forms[slip]:
-                if other_scope == scope and len(found) < _MOST and self._confusable(name, other):
-                    found.append(Alike("slip", other))
-        return found
+            found += self._of_form("slip", self._forms[slip], scope, name)
+        return found[:_MOST]
+
+    def _of_form(self, kind: str, others: Sequence[str], scope: str, name: str) -> Iterator[Alike]:
+        for other in others[: _MOST + 1]:
+            if other == name:
+                continue
+            own = (scope, other) in self._first
+            if not own and len(self._scopes[other]) < len(self._scopes[name]):
+                continue
+            abroad = None if own else self._abroad(name, other)
+            if (own or abroad is not None) and (kind == "folded" or self._confusable(name, other)):
+                yield Alike(kind, other, abroad)
+
+    def _abroad(self, name: str, other: str) -> str | None:
+        """A scope that uses the other name and not this one."""
+        return next((scope for scope in self._scopes[other][:_MOST_ABROAD] if (scope, name) not in self._first), None)
 
     def _slipped(self) -> Mapping[str, list[str]]:
         """Folded form -> the forms one edit away from it."""
         first: dict[str, str] = {}
         more: dict[str, list[str]] = {}  # few: most keys are nobody else's
+        letters: dict[str, str] = {}  # names that differ in digits alone are a series
         for form in self._forms:
             if not _SHORTEST <= len(form) <= _LONGEST:
                 continue
-            for key in (form, *[form[:place] + form[place + 1 :] for place in range(len(form))]):
+            letters[form] = _DIGITS.sub("", form)
+            for key in dict.fromkeys([form, *[form[:place] + form[place + 1 :] for place in range(len(form))]]):
                 known = first.setdefault(key, form)
-                if known is not form:
+                if known is not form and letters[known] != letters[form]:
                     more.setdefault(key, [known]).append(form)
         found: dict[str, dict[str, None]] = defaultdict(dict)
         for forms in more.values():
@@ -81,7 +106,8 @@ class NameIndex:
         return {form: list(others) for form, others in found.items()}
 
     def _confusable(self, one: str, other: str) -> bool:
-        """Not a plural, not a numbered series, not two words that the tables know (`get_…` and `set_…`)."""
+        """Not a numbered series, not two words that the tables know (`get_…` and `set_…`), and not one and many that
+        are looked at (`get_order`, `get_orders`); `place_order` and `place_orders` are."""
         here, there = split(one), split(other)
         if len(here) != len(there):
             return True
@@ -91,7 +117,7 @@ class NameIndex:
             if mine.isdigit() or yours.isdigit() or len(mine) < 4 or len(yours) < 4:
                 return False
             if mine + "s" == yours or yours + "s" == mine:
-                return False
+                return classify(one, lexicon=self._lexicon).side_effecting
             if self._known(mine) and self._known(yours):
                 return False
         return True
@@ -101,7 +127,8 @@ class NameIndex:
 
 
 def _one_edit(one: str, other: str) -> bool:
-    return Levenshtein.distance(one, other, score_cutoff=1) == 1
+    """One character more, less or another, or two neighbours swapped."""
+    return OSA.distance(one, other, score_cutoff=1) == 1
 
 
 def among(name: str, others: Iterable[str], lexicon: Lexicon) -> list[Alike]:

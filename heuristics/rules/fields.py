@@ -16,7 +16,8 @@ MAX_DEPTH: Final = 48
 """As deep as a registration accepts (gateway/core/schema_shape)."""
 _IN_PLACE: Final = ("allOf", "anyOf", "oneOf")
 _PARTS: Final = ("items", "additionalProperties", "contains")
-_INSIDE: Final = frozenset({"properties", *_IN_PLACE, *_PARTS})
+_OTHERS: Final = frozenset({*_IN_PLACE, *_PARTS})
+_INSIDE: Final = frozenset({"properties", *_OTHERS})
 
 
 class Field(NamedTuple):
@@ -76,13 +77,14 @@ def fields_of(parameters: Mapping[str, Any] | None, document: Mapping[str, Any])
         properties = schema.get("properties")
         if isinstance(properties, dict):
             for name, part in properties.items():
-                below = f"{pointer}/properties/{_escaped(str(name))}"
-                found, _ = _followed(part, document)
+                below = f"{pointer}/properties/{_escaped(name) if type(name) is str else name}"
+                found = part if type(part) is dict and "$ref" not in part else _followed(part, document)[0]
                 fields.append(Field(str(name), below, found if found is not None else {}, depth == 0))
                 if found is None or found is not part or not _INSIDE.isdisjoint(part):
                     todo.append((below, part, depth + 1, ()))
-        todo.extend(_parts(pointer, schema, depth, above))
-    return Fields(root, tuple(fields), tuple(dict.fromkeys(problems)))
+        if not _OTHERS.isdisjoint(schema):
+            todo.extend(_parts(pointer, schema, depth, above))
+    return Fields(root, tuple(fields), tuple(dict.fromkeys(problems)) if problems else ())
 
 
 def _parts(
@@ -152,7 +154,7 @@ def _types(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
+    return name.replace("~", "~0").replace("/", "~1") if "~" in name or "/" in name else name
 
 
 def _short(text: str) -> str:

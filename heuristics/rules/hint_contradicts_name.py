@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from heuristics.rules.better_names import acting, reading
 from heuristics.rules.looked import Looked
 from heuristics.rules.rule import Remark, Rule
-from heuristics.rules.wording import quoted
+from heuristics.rules.wording import either, quoted
+
+_CHANGES: Final = ("update", "create")
+"""Verbs for a tool that changes something, of which no more is known."""
 
 
 def _check(at: Looked) -> Iterator[Remark]:
@@ -21,14 +25,14 @@ def _check(at: Looked) -> Iterator[Remark]:
     if writes and not by_name.side_effecting:
         yield Remark(
             f"The name reads ({by_name.reason}), but {changes} says that it changes something, so it is taken for "
-            "side-effecting: rename it, or correct the hint.",
+            f"side-effecting: {either(acting(at, _CHANGES))}, or correct the hint.",
             severity="warning",
         )
     elif hints.read_only and by_name.side_effecting:
         known = f"{quoted(by_name.verb)} changes something" if by_name.verb is not None else "the name does not say so"
         yield Remark(
             f"readOnlyHint says that it only reads, but {known}; a hint never lowers protection: correct the hint, "
-            "rename it, or declare side_effecting.",
+            f"{either(reading(at))}, or declare side_effecting.",
             severity="warning",
         )
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from heuristics.classify import Heuristic, Verdict, classify
+from heuristics.classify import Heuristic, Verdict, classify, raised
 from heuristics.declared_tool import DeclaredTool
 from heuristics.lexicon import Entry, Lexicon, Role
 from heuristics.lexicon_file import default_lexicon
@@ -41,13 +41,19 @@ class Alike:
 class Surroundings:
     """What is the same for all tools of a company (or of a file, where no company is named).
 
-    `heuristic` is the one that will judge these tools, None where that is not known; `providers` whose limits count.
+    `heuristic` is the one that will judge these tools, None where that is not known; `providers` whose limits count;
+    `names` all their names.
     """
 
     prefix: str = ""
     heuristic: Heuristic | None = None
     overrides: Mapping[str, bool] = field(default_factory=dict)
     providers: Sequence[str] = PROVIDERS
+    names: Collection[str] = frozenset()
+
+    def uses(self, name: str) -> bool:
+        """Whether one of these tools has that name, so that no other can take it."""
+        return name in self.names
 
 
 class Looked:
@@ -89,6 +95,15 @@ class Looked:
         """How to say in this format whether it is side-effecting; in some it can only be said beside it."""
         return _DECLARE.get(self.tool.format, "declare it in the settings (overrides)")
 
+    def declare_as(self, side_effecting: bool) -> str:
+        """How to say in this format that it is, or that it is not."""
+        said = str(side_effecting)
+        return {
+            "oncegate": f"declare side_effecting = {said.lower()}",
+            "python": f"declare side_effecting={said}",
+            "mcp": f"say readOnlyHint: {str(not side_effecting).lower()}",
+        }.get(self.tool.format, self.declare)
+
     @property
     def dispatches(self) -> bool:
         """Whether its verb runs whatever it is given, wherever it stands."""
@@ -115,9 +130,8 @@ class Looked:
 
     def _judged(self) -> Verdict:
         tool, hints = self.tool, self.tool.hints
-        plain = hints.read_only is None and hints.destructive is None and hints.http_method is None
-        if tool.side_effecting is None and plain and not self.around.overrides:
-            return self.by_name
+        if tool.side_effecting is None and not self.around.overrides:
+            return raised(self.by_name, hints)
         return classify(
             tool.name,
             prefix=self.around.prefix,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from heuristics.rules.better_names import platform_names
+from heuristics.rules.better_names import acting
 from heuristics.rules.looked import Looked
 from heuristics.rules.rule import Remark, Rule
 from heuristics.rules.wording import either, quoted
@@ -22,7 +22,7 @@ def _check(at: Looked) -> Iterator[Remark]:
     severity = {None: None, "words": "note", "platform": "error"}[at.around.heuristic]
     yield Remark(
         f"{quoted(by_name.verb)} changes something, but the name holds none of the platform's twelve verbs, so that "
-        f"rule takes it for a read: {either(platform_names(at.name, by_name.verb))}, or {at.declare}.",
+        f"rule takes it for a read: {either(acting(at))}, or {at.declare_as(True)}.",
         severity=severity,  # type: ignore[arg-type]
     )
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from heuristics.lexicon import Role
+from heuristics.rules.better_names import acting, reading
 from heuristics.rules.looked import Looked
 from heuristics.rules.rule import Remark, Rule
-from heuristics.rules.wording import quoted
+from heuristics.rules.wording import either, quoted
+
+_MEANS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {"PUT": ("update", "set"), "PATCH": ("update",), "DELETE": ("delete", "remove")}
+)
 
 
 def _check(at: Looked) -> Iterator[Remark]:
@@ -19,12 +25,12 @@ def _check(at: Looked) -> Iterator[Remark]:
     if method in ("GET", "HEAD") and by_name.side_effecting and not (entry and entry.role is Role.DISPATCHER):
         yield Remark(
             f"{quoted(by_name.verb)} changes something, but {method} must not (RFC 9110, 9.2.1), and proxies and "
-            "clients may send it again: use POST, or a name that reads.",
+            f"clients may send it again: use POST, or {either(reading(at))} so that it reads.",
         )
     elif method in ("PUT", "PATCH", "DELETE") and not by_name.side_effecting:
         yield Remark(
-            f"The name reads ({by_name.reason}), but {method} writes; it is taken for side-effecting: rename it, or "
-            "use GET or POST.",
+            f"The name reads ({by_name.reason}), but {method} writes; it is taken for side-effecting: "
+            f"{either(acting(at, _MEANS[method]))}, or use GET or POST.",
         )
 
 

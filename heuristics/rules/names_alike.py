@@ -25,11 +25,18 @@ def _check(at: Looked) -> Iterator[Remark]:
             f"Only letter case or separators tell it from {_named(abroad)}: call the same thing the same.",
             severity="note",
         )
-    slips = [each for each in at.alike if each.kind == "slip"]
+    slips = [each for each in at.alike if each.kind == "slip" and each.company is None]
     if slips:
         yield Remark(
             f"One character tells it from {_named(slips)}, and a model's slip runs the other tool: tell them apart by "
             "a word.",
+            severity="note",
+        )
+    strays = [each for each in at.alike if each.kind == "slip" and each.company is not None]
+    if strays:
+        yield Remark(
+            f"One character tells it from {_named(strays)}: call the same thing the same, and tell other things apart "
+            "by a word.",
             severity="note",
         )
 
@@ -48,8 +55,10 @@ RULE: Final = Rule(
     severity="warning",
     what=(
         "Two tools of one company (or of one file, where none is named) have names that are one after folding: letter "
-        "case, `_`, `-`, `.` and spaces do not count. A note for names one edit apart (`cancel_order`, "
-        "`cancel_ordr`), plurals, numbers and known verbs aside, and for another company's differently written name."
+        "case, `_`, `-`, `.` and spaces do not count. A note for names one edit apart (`cancel_order`, `cancel_ordr`, "
+        "`cancle_order`; `place_order`, `place_orders`), but not for numbers, two known verbs, or one and many that "
+        "are looked at (`get_order`, `get_orders`). Both count across companies as well, as notes: the same name in "
+        "two companies is as it should be, nearly the same is not; the one that fewer companies use is told."
     ),
     why=(
         "Here they are two tools. A client that replaces the dot in `catalog.query` makes it `catalog_query`, and the "

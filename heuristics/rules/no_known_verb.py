@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from heuristics.rules.better_names import likely_verbs
+from heuristics.rules.better_names import clearer, either_way
 from heuristics.rules.looked import Looked
 from heuristics.rules.rule import Remark, Rule
-from heuristics.rules.wording import either
+from heuristics.rules.wording import either, quoted
 
 
 def _check(at: Looked) -> Iterator[Remark]:
@@ -17,12 +17,18 @@ def _check(at: Looked) -> Iterator[Remark]:
         return
     if hints.read_only is not None or hints.destructive or at.method in ("PUT", "PATCH", "DELETE"):
         return  # it is said; where the name contradicts it, OG104 speaks
-    names = likely_verbs(at.name, at.words, at.lexicon)
-    meant = either(names) if names else "begin the name with a verb (get_… or create_…)"
     yield Remark(
-        f"No word in the name says whether it reads or changes something, so it is taken for side-effecting: {meant}, "
-        f"or {at.declare}.",
+        f"No word in the name says whether it reads or changes something, so it is taken for side-effecting: "
+        f"{_meant(at)}, or {at.declare}.",
     )
+
+
+def _meant(at: Looked) -> str:
+    if names := clearer(at):
+        return either(names)
+    if (both := either_way(at)) is None:
+        return "begin the name with a verb (get_… or create_…)"
+    return f"begin it with a verb ({quoted(both[0])} if it reads, {quoted(both[1])} if it changes something)"
 
 
 RULE: Final = Rule(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from heuristics.rules.better_names import plainer
 from heuristics.rules.looked import Looked
 from heuristics.rules.provider_names import LIMITS, NameLimit
 from heuristics.rules.rule import Remark, Rule
-from heuristics.rules.wording import joined
+from heuristics.rules.wording import joined, quoted
 
 
 def _check(at: Looked) -> Iterator[Remark]:
@@ -20,9 +21,17 @@ def _check(at: Looked) -> Iterator[Remark]:
     own = LIMITS.get(at.tool.format)
     every = len(refusing) == len(at.around.providers)
     yield Remark(
-        f"{'No provider takes this name' if every else whole + ' no such name'}: {_why(refusing, name)}.",
+        f"{'No provider takes this name' if every else whole + ' no such name'}: {_why(refusing, name)}"
+        f"{_instead(at, refusing)}.",
         severity="error" if own in refusing else "warning" if every else None,
     )
+
+
+def _instead(at: Looked, refusing: list[NameLimit]) -> str:
+    names = [
+        name for name in plainer(at, min(each.longest for each in refusing)) if all(_takes(e, name) for e in refusing)
+    ]
+    return f", such as {quoted(names[0])}" if names else ""
 
 
 def _takes(limit: NameLimit, name: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from heuristics.lexicon import Role
+from heuristics.rules.better_names import clearer
 from heuristics.rules.looked import Looked
 from heuristics.rules.rule import Remark, Rule
 from heuristics.rules.wording import quoted
@@ -23,10 +24,10 @@ def _check(at: Looked) -> Iterator[Remark]:
     places = [place for place, word in enumerate(words) if word == by_name.verb]
     if not places:
         return
-    tail = "_".join(words[places[0] :])
-    clearer = f"call it {quoted(tail)}" if len(words) - places[0] > 1 else f"begin with {quoted(by_name.verb)}"
+    names = clearer(at)
+    better = f"call it {quoted(names[0])}" if names else f"begin with {quoted(by_name.verb)}"
     yield Remark(
-        f"It begins like a read, but {quoted(by_name.verb)} changes something: {clearer}, or make it two tools.",
+        f"It begins like a read, but {quoted(by_name.verb)} changes something: {better}, or make it two tools.",
     )
 
 

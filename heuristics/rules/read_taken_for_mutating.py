@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from heuristics.rules.better_names import replaced_nouns
 from heuristics.rules.looked import Looked
 from heuristics.rules.rule import Remark, Rule
-from heuristics.rules.wording import quoted
+from heuristics.rules.wording import either, quoted
 
 
 def _check(at: Looked) -> Iterator[Remark]:
@@ -19,9 +20,14 @@ def _check(at: Looked) -> Iterator[Remark]:
     holder = next((word for word in at.words if verb in word), at.name.lower())
     yield Remark(
         f"It reads, but {quoted(holder)} holds {quoted(verb)}, so the platform's rule takes it for side-effecting: a "
-        f"second look would be held as a repeat: {at.declare}, or use another noun.",
+        f"second look would be held as a repeat: {at.declare_as(False)}, or {_renamed(at)}.",
         severity="warning" if at.around.heuristic == "platform" else None,
     )
+
+
+def _renamed(at: Looked) -> str:
+    names = replaced_nouns(at)
+    return either(names) if names else "use another noun"
 
 
 RULE: Final = Rule(

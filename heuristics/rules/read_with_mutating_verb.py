@@ -7,9 +7,10 @@ from typing import Final
 
 from heuristics.lexicon import Role
 from heuristics.platform import PLATFORM_VERBS
+from heuristics.rules.better_names import replaced_nouns
 from heuristics.rules.looked import Looked
 from heuristics.rules.rule import Remark, Rule
-from heuristics.rules.wording import quoted
+from heuristics.rules.wording import joined, quoted
 
 _READS: Final = (Role.GET, Role.READ, Role.READ_OR_NOUN, Role.NOUN_OR_READ)
 
@@ -31,10 +32,15 @@ def _check(at: Looked) -> Iterator[Remark]:
         if whole or (last and known is not None and known.role is Role.MUTATING):
             yield Remark(
                 f"{quoted(at.by_name.verb)} makes it a read, but {quoted(word)} is a verb that changes something: "
-                f"{at.declare} (which says whether it only shows), or use a noun.",
+                f"{at.declare} (which says whether it only shows), or {_renamed(at)}.",
                 severity="error" if whole and last else None,
             )
             return
+
+
+def _renamed(at: Looked) -> str:
+    names = replaced_nouns(at)
+    return f"use a noun ({joined(map(quoted, names), 'or')})" if names else "use a noun"
 
 
 RULE: Final = Rule(

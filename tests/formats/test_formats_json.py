@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from heuristics.declared_tool import Place
 from heuristics.formats import (
@@ -19,6 +21,8 @@ from heuristics.formats import (
     read_document,
     read_tools,
 )
+from heuristics.formats.json_levels import Level
+from heuristics.formats.source import At
 from heuristics.hints import Hints
 
 Refusal = Callable[..., UnreadableSource]
@@ -170,15 +174,20 @@ def test_k5_08_any_name_is_read_as_it_is(name: str) -> None:
 
 def test_places_cost_nothing_until_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    members = json_source._members
-    monkeypatch.setattr(json_source, "_members", lambda text, offset: looked.append(offset) or members(text, offset))
+
+    class Counted(Level):
+        def __init__(self, text: str, offset: int) -> None:
+            looked.append(offset)
+            super().__init__(text, offset)
+
+    monkeypatch.setattr(json_source, "Level", Counted)
     for count in (10, 1_000):
         data = json.dumps([{"type": "function", "function": {"name": f"t{n}", "parameters": {}}} for n in range(count)])
         looked.clear()
         tools = read_tools(data.encode(), "t")
-        assert len(looked) == 1  # the list once, whatever its length
+        assert looked == []  # the list was located while it was read
         assert tools[-1].places["/name"].column == data.rindex('"t') + 1
-        assert len(looked) == 3  # one tool and its function
+        assert len(looked) == 2  # one tool and its function
 
 
 def test_a_parsed_document_has_tools_without_lines() -> None:
@@ -209,3 +218,63 @@ def test_a_walk_passes_over_what_holds_no_tools_and_stops_at_broken_ones(text: s
         assert find_tools(text.encode(), "some/file") is None
         with pytest.raises(UnreadableSource):
             read_tools(text.encode(), "some/file")
+
+
+DOCUMENT = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(DOCUMENT, st.sampled_from([None, 0, 2]))
+def test_what_is_read_level_by_level_is_what_the_decoder_reads_and_stands_where_it_stands(
+    value: object, indent: int | None
+) -> None:
+    text = json.dumps(value, indent=indent, separators=(" , ", " : ") if indent == 0 else None)
+    assume(not re.search(r"\\u[dD][89a-fA-F]", text))
+    source = json_source.parse_json(text, "t")
+    assert source.value == json.loads(text)
+    todo: list[tuple[At, object]] = [((), source.value)]
+    while todo:
+        at, part = todo.pop()
+        line, column = source.spot(at, of_value=True) or (0, 0)
+        offset = sum(len(each) + 1 for each in text.split("\n")[: line - 1]) + column - 1
+        assert json.JSONDecoder().raw_decode(text, offset)[0] == part
+        parts = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
+        todo += [((*at, key), below) for key, below in parts]
+
+
+BROKEN = [
+    "",
+    " ",
+    "[",
+    "{",
+    "[1,]",
+    "[1 2]",
+    '{"a":1,}',
+    '{"a" 1}',
+    "{1:2}",
+    '{"a":1 "b":2}',
+    "[] x",
+    "[1]]",
+    '{"a":1]',
+]
+BROKEN += ['{"a":[', '["\n"]', '{"a\n":1}', "tru", '{"a":[1,{"b":}]}']
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_what_is_no_json_is_said_where_the_decoder_says_it(text: str) -> None:
+    with pytest.raises(json.JSONDecodeError) as wrong:
+        json.loads(text)
+    with pytest.raises(UnreadableSource) as refused:
+        json_source.parse_json(text, "t")
+    assert (refused.value.place.line, refused.value.place.column) == (wrong.value.lineno, wrong.value.colno)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a":1,"a":2}', '[{"a":1,"a":2}]', '{"a":{"b":1,"b":2}}', "[NaN]", "[" * 200 + "]" * 200]
+)
+def test_what_the_decoder_lets_pass_is_refused(text: str) -> None:
+    with pytest.raises(UnreadableSource):
+        json_source.parse_json(text, "t")

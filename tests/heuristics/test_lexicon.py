@@ -54,6 +54,7 @@ def test_p3_2_spellings_and_accents_are_derived() -> None:
         ),
         ('[phrase.x]\nwhy = "w"\nwords = ["check in"]', r"\[None\] is not a role"),
         ('[exception.x]\nwhy = "w"\nverbs = ["zap"]\nwords = ["x"]', r"\[exception.x\]: 'zap' is not a listed verb"),
+        ('[task.x]\nwhy = "w"\nverbs = ["zap"]\nwords = ["x"]', r"\[task.x\]: 'zap' is not a listed verb"),
     ],
 )
 def test_a_wrong_table_is_refused_by_name(text: str, message: str) -> None:

@@ -64,7 +64,25 @@ def test_p3_5_a_clear_name_or_one_like_nothing_gets_no_suggestion(name: str) -> 
 
 @pytest.mark.parametrize(
     ("word", "expected"),
-    [("cancle", "cancel"), ("Creat", "create"), ("lis", None), ("cancel", None), ("flow", None), ("elocate", None)],
+    [
+        ("cancle", "cancel"),
+        ("Creat", "create"),
+        ("lis", None),
+        ("cancel", None),
+        ("flow", None),
+        ("elocate", None),
+        ("updte", "update"),
+        ("retreive", "retrieve"),
+        ("submitt", "submit"),
+        ("orders", None),
+        ("project", None),
+        ("product", None),
+        ("identity", None),
+        ("remote", None),
+        ("provider", None),
+        ("storage", None),
+        ("relay", None),
+    ],
 )
 def test_p3_5_the_nearest_verb_is_near_and_starts_alike(word: str, expected: str | None) -> None:
     """3.5: one slip of the keyboard, not another word."""

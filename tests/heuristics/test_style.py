@@ -96,6 +96,13 @@ def test_k5_09_reads_in_five_languages_are_reads(name: str) -> None:
         ("cluster_logs", False),
         ("no_show", True),
         ("list_no_shows", False),
+        ("export_orders", False),
+        ("export_sales_report", True),
+        ("export_report_status", False),
+        ("get_report_export", False),
+        ("exportJobs", True),
+        ("ask_assistant", True),
+        ("ask_question", False),
     ],
 )
 def test_p3_2_acts_and_reads_that_look_alike(name: str, expected: bool) -> None:

@@ -110,8 +110,8 @@ def test_k5_13_a_get_that_changes_something_is_reported_and_a_post_that_looks_is
     [
         ("get_or_create_cart", "create_cart"),
         ("find_and_book_slot", "book_slot"),
-        ("getOrCreateCustomer", "create_customer"),
-        ("get_quote_and_hold", "begin with 'hold'"),
+        ("getOrCreateCustomer", "createCustomer"),
+        ("get_quote_and_hold", "call it 'hold_quote'"),
         ("replicate_cart", "create_cart"),
         ("recharge_wallet", "pay_wallet"),
         ("unpause_subscription", "update_subscription"),

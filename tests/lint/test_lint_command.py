@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,32 @@ def test_a_live_server_is_asked_for_its_tools(command: Any) -> None:
     status, out, err = command("--stdio", f"{sys.executable} server.py")
     assert (status, err) == (1, "")
     assert "OG101 finalise_basket" in out
+
+
+def test_a_live_server_that_hangs_is_given_up_after_the_time_that_is_allowed(command: Any) -> None:
+    Path("server.py").write_text("import sys\nsys.stdin.read()\n")
+    status, _, err = command("--stdio", f"{sys.executable} server.py", "--timeout", "0.2")
+    assert status == 2
+    assert err.endswith(": gave no list of tools within 0.2 s\n")
+    for wrong in ("0", "-1", "inf", "nan"):
+        status, _, err = command("--stdio", "true", "--timeout", wrong)
+        assert (status, err) == (2, "oncegate lint: --timeout must be more than 0 seconds\n")
+
+
+@pytest.mark.parametrize("form", ["text", "github"])
+def test_a_console_that_has_not_every_character_shows_the_rest_escaped(form: str, manifest: Any) -> None:
+    """9.4: no trace, whatever the console's encoding."""
+    file = manifest("🛒_cart_žlutý", "x" * 100)
+    ran = subprocess.run(
+        [sys.executable, "-m", "gateway.cli", "lint", str(file), "--format", form],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+        capture_output=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (1, b"")
+    assert b"\\U0001f6d2_cart" in ran.stdout
+    assert ran.stdout.isascii()
 
 
 def test_the_demo_merchant_is_clean(command: Any) -> None:

