@@ -35,6 +35,11 @@ class Record:
     at: float
 
 
+HORIZON = Record("call", "", "", "refused", UNFINISHED, 1.0)
+"""Where a store says how far back its records were pruned: a record of its own, under a key that no call has, whose
+`at` is the latest `before` that dropped something. It is never dropped itself."""
+
+
 class Contention(MerchantError):
     """The database undid this transaction for the sake of another: a deadlock, or a stale snapshot.
 
@@ -90,4 +95,8 @@ class Store(Protocol):
         """A connection for reads only, in one consistent snapshot."""
 
     def prune(self, before: float) -> int:
-        """Drop records committed before this Unix time; how many. Keep 30 days at least (4.13)."""
+        """Drop records committed before this Unix time; how many. Keep 30 days at least (4.13).
+
+        What was dropped is remembered in HORIZON, in the same transaction: `call_status` must not take a key whose
+        record is gone for one that never came (5.4).
+        """

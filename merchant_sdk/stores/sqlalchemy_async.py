@@ -44,9 +44,11 @@ class AsyncSQLAlchemyStore:
         """Make the table where it is missing."""
         await greenlet_spawn(self.sync.create_table)
 
-    async def status(self, key: str, *, now: Callable[[], float], wait_s: float = 0.25) -> CallStatus:
+    async def status(
+        self, key: str, *, now: Callable[[], float], wait_s: float = 0.25, first_at: float | None = None
+    ) -> CallStatus:
         """See `call_status`."""
-        return await greenlet_spawn(call_status, self.sync, key, now=now, wait_s=wait_s)
+        return await greenlet_spawn(call_status, self.sync, key, now=now, wait_s=wait_s, first_at=first_at)
 
     async def prune(self, before: float) -> int:
         """See `store.Store.prune`."""
@@ -63,7 +65,7 @@ class _Sessions(SQLAlchemyStore):
 
     def begin(self, wait_s: float | None = None) -> SQLAlchemyTransaction:
         session = self._async_sessions()
-        transaction = SQLAlchemyTransaction(session.sync_session, self._vendor, wait_s)
+        transaction = SQLAlchemyTransaction(session.sync_session, self._vendor, wait_s, self._wire)
         transaction.async_session = session
         return transaction
 

@@ -98,9 +98,9 @@ class Desk:
             work.reply("cancelled")
         self.after()
 
-    def status(self, call: str, wait_s: float = 0.05) -> Any:
+    def status(self, call: str, wait_s: float = 0.05, first_at: float | None = None) -> Any:
         try:
-            return call_status(self.store, call, now=self.clock, wait_s=wait_s)
+            return call_status(self.store, call, now=self.clock, wait_s=wait_s, first_at=first_at)
         finally:
             self.after()
 
@@ -143,8 +143,8 @@ class AsyncDesk(Desk):
 
         asyncio.run(run())
 
-    def status(self, call: str, wait_s: float = 0.05) -> Any:
-        return asyncio.run(self.store.status(call, now=self.clock, wait_s=wait_s))
+    def status(self, call: str, wait_s: float = 0.05, first_at: float | None = None) -> Any:
+        return asyncio.run(self.store.status(call, now=self.clock, wait_s=wait_s, first_at=first_at))
 
     def prune(self, before: float) -> int:
         return int(asyncio.run(self.store.prune(before)))
