@@ -16,6 +16,8 @@ COSTS = {
     "once and bind": (7, 4),
     "bare, SQLAlchemy": (3, 3),
     "once, SQLAlchemy": (5, 4),
+    "bare, SQLAlchemy async": (3, 3),
+    "once, SQLAlchemy async": (5, 4),
 }
 
 
