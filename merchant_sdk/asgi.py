@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from merchant_sdk.endpoint import Endpoint, Headers, Job, Reply, reply_headers, reply_to
+from merchant_sdk.endpoint import MOST_DISCARDED, Endpoint, Headers, Job, Rejected, Reply, reply_headers, reply_to
 from merchant_sdk.shop import Shop
 
 Scope = MutableMapping[str, Any]
@@ -50,7 +50,11 @@ class MerchantApp:
             if self._endpoint.is_health(scope["method"], scope["path"]):
                 return await loop.run_in_executor(shop.readers, self._endpoint.health)
             headers: Headers = list(scope["headers"])
-            self._endpoint.check_head(scope["method"], headers)
+            try:
+                self._endpoint.check_head(scope["method"], headers)
+            except Rejected:
+                await _discard_body(headers, receive)
+                raise
             job: Job = self._endpoint.accept(scope["path"], headers, await self._read_body(receive))
             threads = shop.readers if job.kind == "read" else shop.writers
             return await loop.run_in_executor(threads, job.run, functools.partial(_finish, loop))
@@ -60,15 +64,30 @@ class MerchantApp:
             return reply_to(error)
 
     async def _read_body(self, receive: Receive) -> bytes:
-        body = bytearray()
-        while True:
+        body, length, more = bytearray(), 0, True
+        while more and length <= MOST_DISCARDED:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise _ClientGone
-            body += message.get("body", b"")
-            self._endpoint.check_length(len(body))
-            if not message.get("more_body", False):
-                return bytes(body)
+            chunk = message.get("body", b"")
+            length += len(chunk)
+            if length <= self._endpoint.max_body:
+                body += chunk
+            more = message.get("more_body", False)
+        self._endpoint.check_length(length)
+        return bytes(body)
+
+
+async def _discard_body(headers: Headers, receive: Receive) -> None:
+    """Read a body that nobody wants, so that its sender lives to see the answer (MOST_DISCARDED)."""
+    names = {name.lower() for name, _ in headers}
+    if b"expect" in names or not names & {b"content-length", b"transfer-encoding"}:
+        return  # its sender waits to be asked for it, and reading asks; or there is none
+    left, more = MOST_DISCARDED, True
+    while more and left > 0:
+        message = await receive()
+        left -= len(message.get("body", b""))
+        more = message.get("more_body", False)
 
 
 def _finish(loop: asyncio.AbstractEventLoop, result: Any) -> Any:

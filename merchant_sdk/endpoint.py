@@ -23,6 +23,9 @@ Header = tuple[bytes, bytes]
 
 STATUS_PATH = "/status"
 HEALTH_PATH = "/health"
+# Bytes of a refused body that are read and thrown away. A server that closes on unread bytes resets the connection,
+# and the sender may lose the answer that told it why; beyond this, it is not worth reading.
+MOST_DISCARDED = 16 << 20
 _JSON_TYPES = frozenset({b"application/json", b"text/json"})
 
 _log = logging.getLogger("merchant_sdk")

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from typing import Any
 
-from merchant_sdk.endpoint import Endpoint, Header, Rejected, Reply, error_reply, reply_headers, reply_to
+from merchant_sdk.endpoint import (
+    MOST_DISCARDED,
+    Endpoint,
+    Header,
+    Rejected,
+    Reply,
+    error_reply,
+    reply_headers,
+    reply_to,
+)
 from merchant_sdk.shop import Shop
 
 Environ = dict[str, Any]
@@ -38,29 +47,48 @@ class MerchantWSGI:
             if self._endpoint.is_health(method, path):
                 return self._endpoint.health()
             headers = headers_of(environ)
-            self._endpoint.check_head(method, headers)
+            try:
+                self._endpoint.check_head(method, headers)
+            except Rejected:
+                discard_body(environ)
+                raise
             return self._endpoint.accept(path, headers, self._read_body(environ)).run(_finish)
         except Exception as error:
             return reply_to(error)
 
     def _read_body(self, environ: Environ) -> bytes:
         declared = environ.get("CONTENT_LENGTH") or ""
-        if declared:
-            length = int(declared)
-        elif environ.get("wsgi.input_terminated"):
-            length = self._endpoint.max_body + 1
-        else:
-            length = 0
-        body = bytearray()
-        while len(body) < length:
-            chunk = environ["wsgi.input"].read(min(length - len(body), 65536))
-            if not chunk:
-                break
-            body += chunk
-        self._endpoint.check_length(len(body))
-        if declared and len(body) < length:
+        body, length = bytearray(), 0
+        for chunk in _chunks(environ):
+            length += len(chunk)
+            if length <= self._endpoint.max_body:
+                body += chunk
+        self._endpoint.check_length(length)
+        if declared and length < int(declared):
             raise Rejected(error_reply(400, "body_incomplete", "The body ended before its Content-Length."))
         return bytes(body)
+
+
+def discard_body(environ: Environ) -> None:
+    """Read a body that nobody wants, so that its sender lives to see the answer (MOST_DISCARDED)."""
+    if "HTTP_EXPECT" not in environ:  # else its sender waits to be asked for it, and reading asks
+        for _ in _chunks(environ):
+            pass
+
+
+def _chunks(environ: Environ) -> Iterator[bytes]:
+    """The body, at most MOST_DISCARDED bytes of it. Reading past its end would block on some servers."""
+    declared = environ.get("CONTENT_LENGTH") or ""
+    if declared:
+        length = min(int(declared), MOST_DISCARDED) if declared.isdecimal() else 0
+    else:
+        length = MOST_DISCARDED if environ.get("wsgi.input_terminated") else 0
+    while length > 0:
+        chunk = environ["wsgi.input"].read(min(length, 65536))
+        if not chunk:
+            return
+        length -= len(chunk)
+        yield chunk
 
 
 def headers_of(environ: Environ) -> list[Header]:

@@ -16,7 +16,7 @@ from merchant_sdk.errors import MalformedCall, Refused, SignatureError, StoreBus
 from merchant_sdk.shop import Shop
 from merchant_sdk.signing import verify
 from merchant_sdk.wire import Call, parse_call
-from merchant_sdk.wsgi import headers_of
+from merchant_sdk.wsgi import discard_body, headers_of
 
 PATH = "/oncegate"
 _ANSWERED = (SignatureError, MalformedCall, Refused, StoreBusy)
@@ -36,6 +36,7 @@ def signed_call(shop: Shop, *, max_body: int = 1 << 20) -> Call:
     """The verified Call of the request at hand. Raises SignatureError or MalformedCall, which `install` answers
     with 401 and 400."""
     if (request.content_length or 0) > max_body:
+        discard_body(request.environ)
         raise MalformedCall(f"the body is larger than {max_body} bytes")
     body = request.get_data(cache=True)
     verified = verify(shop.secrets, headers_of(request.environ), body, now=shop.now())

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from merchant_sdk.commit_before_reply import MAX_REPLY, CommitBeforeReply
-from merchant_sdk.endpoint import error_reply, reply_headers, reply_to
+from merchant_sdk.endpoint import MOST_DISCARDED, error_reply, reply_headers, reply_to
 from merchant_sdk.errors import MalformedCall, Refused, SignatureError, StoreBusy
 from merchant_sdk.shop import Shop
 from merchant_sdk.signing import verify
@@ -39,11 +39,15 @@ def signed_call(shop: Shop, *, max_body: int = 1 << 20) -> Any:
     """
 
     async def read(request: Request) -> Call:
-        body = bytearray()
+        body, length = bytearray(), 0
         async for chunk in request.stream():
-            body += chunk
-            if len(body) > max_body:
-                raise MalformedCall(f"the body is larger than {max_body} bytes")
+            length += len(chunk)
+            if length <= max_body:
+                body += chunk
+            elif length > MOST_DISCARDED:
+                break
+        if length > max_body:
+            raise MalformedCall(f"the body is larger than {max_body} bytes")
         verified = verify(shop.secrets, request.scope["headers"], bytes(body), now=shop.now())
         return parse_call(verified.id, bytes(body))
 
