@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -100,3 +100,16 @@ class Store(Protocol):
         What was dropped is remembered in HORIZON, in the same transaction: `call_status` must not take a key whose
         record is gone for one that never came (5.4).
         """
+
+
+class AsyncStore(Protocol):
+    """A store whose connections live on an event loop."""
+
+    sync: Store
+    """The same store for blocking code, which has to be run by `run`."""
+
+    async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of blocking code; the loop goes on wherever it waits for the database."""
+
+    def wait(self, awaitable: Awaitable[Any]) -> Any:
+        """The result of an awaitable, for code inside `run`."""

@@ -59,7 +59,7 @@ class IdleConnections:
         return self._connect()
 
     def putconn(self, conn: Connection) -> None:
-        if conn.closed or conn.info.transaction_status != TransactionStatus.IDLE:
+        if conn.pgconn.transaction_status != TransactionStatus.IDLE:  # a closed one is UNKNOWN
             conn.close()
             return
         with self._lock:
@@ -168,8 +168,8 @@ class PsycopgTransaction:
     def _execute(self, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
         return _executed(self._connection, sql, parameters)
 
-    def _status(self) -> TransactionStatus:
-        return self._connection.info.transaction_status
+    def _status(self) -> int:
+        return self._connection.pgconn.transaction_status
 
     def _guard(self) -> None:
         # On the instance, so that a connection of any class and any pool is guarded while it is ours.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-import selectors
+import select
 from collections.abc import Generator, Sequence
 from typing import Any, Final, Literal
 
@@ -28,8 +28,7 @@ Exchange = Generator[Wanted, None, "list[pq.abc.PGresult]"]
 
 _SQL = STATEMENTS["postgresql"]
 _FAILED: Final = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
-# One socket for one answer: no need of a kernel object of its own, as epoll is.
-_Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
+_WORDS: Final = {word: f"'{word}'".encode() for word in ("call", "request", "succeeded", "refused")}
 _MARK: Final = "oncegate_prepared"
 # What a server says of a name that it was not asked to prepare, or that another client of a proxy has prepared.
 _NOT_THIS_SERVER: Final = frozenset({"26000", "42P05"})
@@ -52,9 +51,10 @@ class Statement:
         """Ready to be sent on this connection, psycopg's sync or async one."""
         encoding = connection.info.encoding
         quote = pq.Escaping(connection.pgconn).escape_literal
-        texts = (record.kind, record.key, record.fingerprint, record.outcome, record.reply)
-        values = [bytes(quote(text.encode(encoding))) for text in texts]
-        values.append(repr(record.at).encode())
+        key, fingerprint, reply = (
+            bytes(quote(text.encode(encoding))) for text in (record.key, record.fingerprint, record.reply)
+        )
+        values = (_WORDS[record.kind], key, fingerprint, _WORDS[record.outcome], reply, repr(record.at).encode())
         if prepared:
             return self._execute + b", ".join(values) + b")"
         named = {field.encode(): value for field, value in zip(FIELDS, values, strict=True)}
@@ -137,14 +137,25 @@ def say(connection: Any, text: bytes) -> list[pq.abc.PGresult]:
     try:
         wanted = next(talk)
         while True:
-            socket = connection.pgconn.socket
-            with _Selector() as selector:
-                selector.register(socket, selectors.EVENT_READ | (selectors.EVENT_WRITE if wanted == "write" else 0))
-                selector.select()
+            _wait(connection.pgconn.socket, wanted)
             wanted = talk.send(None)
     except StopIteration as done:
         results: list[pq.abc.PGresult] = done.value
         return results
+
+
+if hasattr(select, "poll"):
+
+    def _wait(socket: int, wanted: Wanted) -> None:
+        # Not `selectors`, which costs as much as the exchange.
+        poll = select.poll()
+        poll.register(socket, select.POLLIN | select.POLLOUT if wanted == "write" else select.POLLIN)
+        poll.poll()
+
+else:  # Windows
+
+    def _wait(socket: int, wanted: Wanted) -> None:
+        select.select([socket], [socket] if wanted == "write" else [], [])
 
 
 async def say_async(connection: Any, text: bytes) -> list[pq.abc.PGresult]:

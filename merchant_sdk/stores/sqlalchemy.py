@@ -40,11 +40,9 @@ class SQLAlchemyTransaction:
         self._direct: Any = None
         self._claimed: dict[tuple[Kind, str], Record] = {}
         self._restore = ""
-        self.async_session: Any = None
-        """The session around this one, where there is an event loop."""
 
     @property
-    def db(self) -> Session:
+    def db(self) -> Any:
         return self._session
 
     def claim(self, wanted: Record) -> Record | None:

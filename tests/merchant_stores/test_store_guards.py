@@ -36,7 +36,7 @@ def _raw(sql: str) -> Callable[[Any], Any]:
 
 # An async session is the sync one underneath, so its guards are tried there.
 ON_POSTGRES = ["psycopg", "sqlalchemy-postgresql", "django-postgresql"]
-SYNC = ["sqlite3", "sqlalchemy-sqlite", "sqlalchemy-mariadb", "django-sqlite", *ON_POSTGRES]
+SYNC = ["sqlite3", "sqlalchemy-sqlite", "sqlalchemy-mariadb", "django-sqlite", "django-mariadb", *ON_POSTGRES]
 
 
 @pytest.mark.parametrize("desk", SYNC, indirect=True)
