@@ -15,9 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from merchant_sdk.deciding import finished
 from merchant_sdk.errors import StoreBusy
 from merchant_sdk.keys import CallKey
-from merchant_sdk.once import CLAIM_TRIES, finished
+from merchant_sdk.once import CLAIM_TRIES
 from merchant_sdk.reply import to_json
 from merchant_sdk.store import HORIZON, VOID, Contention, Record, Store
 

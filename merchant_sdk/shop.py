@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from merchant_sdk.arguments import Signature, read_arguments, signature_of
+from merchant_sdk.deciding import Answer
 from merchant_sdk.errors import KeyInputError, Misuse, Refused
 from merchant_sdk.keys import CallKey, RequestKey
-from merchant_sdk.once import Answer, Work, once
+from merchant_sdk.once import Work, once
 from merchant_sdk.reply import to_json
 from merchant_sdk.signing import secret_bytes
 from merchant_sdk.store import AsyncStore, Store
@@ -131,10 +132,10 @@ class Shop:
         """The store as it was given, where its connections live on the server's event loop."""
         if isinstance(database, str | PathLike):
             self.store: Store = SQLiteStore(database, schema=schema)
-        elif hasattr(database, "sync"):
-            self.on_loop, self.store = database, database.sync
         else:
-            self.store = database
+            given: Any = database
+            self.on_loop = given if hasattr(given, "sync") else None
+            self.store = given.sync if hasattr(given, "sync") else given
         self.tools: dict[str, Tool] = {}
         self.now = now
         self.endpoint = endpoint

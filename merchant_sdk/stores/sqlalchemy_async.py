@@ -25,8 +25,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.util import await_only, greenlet_spawn
 
 from merchant_sdk.call_status import CallStatus, call_status
+from merchant_sdk.deciding import Answer
 from merchant_sdk.keys import CallKey, RequestKey
-from merchant_sdk.once import Answer, Work, once
+from merchant_sdk.once import Work, once
 from merchant_sdk.store import Store
 from merchant_sdk.stores.records import Vendor
 from merchant_sdk.stores.sqlalchemy import (

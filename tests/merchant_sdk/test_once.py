@@ -26,7 +26,7 @@ from merchant_sdk import (
     redeem,
     request_key,
 )
-from merchant_sdk.once import decide
+from merchant_sdk.deciding import decide
 from merchant_sdk.store import Record
 
 TOKEN_SECRET = "whsec_" + base64.b64encode(bytes(32)).decode()
