@@ -5,8 +5,10 @@ Standard library only. Start with `docs/merchants.md`.
 
 from __future__ import annotations
 
+from merchant_sdk.bounds import Arg
 from merchant_sdk.call_status import CallStatus, call_status
 from merchant_sdk.commit_before_reply import CommitBeforeReply, CommitBeforeReplyWSGI
+from merchant_sdk.deciding import Answer
 from merchant_sdk.errors import (
     AlreadyDone,
     KeyConflict,
@@ -29,9 +31,8 @@ from merchant_sdk.fingerprint import fingerprint, named_fingerprint
 from merchant_sdk.issued_token import issue_token, redeem
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.money import minor_units
-from merchant_sdk.once import Answer, Work, once
+from merchant_sdk.once import Work, once
 from merchant_sdk.request_key import Line, given_key, request_key
-from merchant_sdk.shapes import Arg
 from merchant_sdk.shop import CallWork, Read, Shop
 from merchant_sdk.signing import Verified, sign, verify
 from merchant_sdk.stores.sqlite import SQLiteStore

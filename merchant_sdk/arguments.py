@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from merchant_sdk.bounds import Schema, Shape, Unfit
 from merchant_sdk.errors import Refused
-from merchant_sdk.shapes import Schema, Shape, Unfit, is_model, object_shape, shape_of
+from merchant_sdk.shapes import is_model, object_shape, shape_of
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 

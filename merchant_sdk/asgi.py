@@ -6,10 +6,12 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import Executor
 from typing import Any
 
 from merchant_sdk.endpoint import MOST_DISCARDED, Endpoint, Headers, Job, Rejected, Reply, reply_headers, reply_to
 from merchant_sdk.shop import Shop
+from merchant_sdk.store import AsyncStore
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -45,10 +47,10 @@ class MerchantApp:
 
     async def _answer(self, scope: Scope, receive: Receive) -> Reply | None:
         """What to say, or None if nobody is left to hear it."""
-        loop, shop = asyncio.get_running_loop(), self.shop
+        shop = self.shop
         try:
             if self._endpoint.is_health(scope["method"], scope["path"]):
-                return await loop.run_in_executor(shop.readers, self._endpoint.health)
+                return await self._run(shop.readers, self._endpoint.health)
             headers: Headers = list(scope["headers"])
             try:
                 self._endpoint.check_head(scope["method"], headers)
@@ -57,11 +59,20 @@ class MerchantApp:
                 raise
             job: Job = self._endpoint.accept(scope["path"], headers, await self._read_body(receive))
             threads = shop.readers if job.kind == "read" else shop.writers
-            return await loop.run_in_executor(threads, job.run, functools.partial(_finish, loop))
+            return await self._run(
+                threads, job.run, functools.partial(_finish, asyncio.get_running_loop(), shop.on_loop)
+            )
         except _ClientGone:
             return None
         except Exception as error:
             return reply_to(error)
+
+    async def _run(self, threads: Executor, work: Callable[..., Reply], *arguments: Any) -> Reply:
+        """In a thread, so that the loop goes on; or on the loop, where the store lives there."""
+        if self.shop.on_loop is None:
+            return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
+        reply: Reply = await self.shop.on_loop.run(work, *arguments)
+        return reply
 
     async def _read_body(self, receive: Receive) -> bytes:
         body, length, more = bytearray(), 0, True
@@ -90,10 +101,12 @@ async def _discard_body(headers: Headers, receive: Receive) -> None:
         more = message.get("more_body", False)
 
 
-def _finish(loop: asyncio.AbstractEventLoop, result: Any) -> Any:
+def _finish(loop: asyncio.AbstractEventLoop, on_loop: AsyncStore | None, result: Any) -> Any:
     """The result itself, or that of a coroutine, which runs on its own loop while this thread waits."""
     if not inspect.iscoroutine(result):
         return result
+    if on_loop is not None:
+        return on_loop.wait(result)
     return asyncio.run_coroutine_threadsafe(result, loop).result()
 
 

@@ -16,7 +16,7 @@ from merchant_sdk.errors import MalformedCall, Refused, SignatureError, StoreBus
 from merchant_sdk.reply import to_json
 from merchant_sdk.shop import Finish, Shop
 from merchant_sdk.signing import verify
-from merchant_sdk.wire import Call, parse_call, parse_question
+from merchant_sdk.wire import Call, Question, parse_call, parse_question
 
 Headers = Sequence[tuple[bytes, bytes]]
 Header = tuple[bytes, bytes]
@@ -100,8 +100,8 @@ class Endpoint:
                 raise Rejected(error_reply(415, "content_type_not_accepted", "A body is application/json."))
         if path.rstrip("/").endswith(STATUS_PATH):
             # A status question and a call cannot be taken for one another: neither has the other's fields.
-            key = parse_question(body)
-            return Job("write", lambda _: self._status(key))
+            question = parse_question(body)
+            return Job("write", lambda _: self._status(question))
         call = parse_call(verified.id, body)
         tool = self.shop.tools.get(call.tool)
         if tool is not None and not tool.side_effecting:
@@ -113,8 +113,9 @@ class Endpoint:
         answer = self.shop.run_call(call, finish)
         return Reply(200, answer.body, ((b"idempotent-replayed", b"true"),) if answer.matched else ())
 
-    def _status(self, key: str) -> Reply:
-        return Reply(200, call_status(self.shop.store, key, now=self.shop.now).to_json())
+    def _status(self, question: Question) -> Reply:
+        said = call_status(self.shop.store, question.key, now=self.shop.now, first_at=question.first_at)
+        return Reply(200, said.to_json())
 
 
 def reply_to(error: Exception) -> Reply:

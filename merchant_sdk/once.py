@@ -17,77 +17,26 @@ written with the work.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from merchant_sdk import units
+from merchant_sdk.deciding import Answer, answer_of, decide
 from merchant_sdk.errors import (
     AlreadyDone,
-    KeyConflict,
     Misuse,
     NoReply,
     Refused,
     ReplyBeforeCommit,
     StoreBusy,
-    TokenRefused,
-    TransactionMisuse,
 )
 from merchant_sdk.keys import CallKey, RequestKey
-from merchant_sdk.reply import mark_repeat, to_json, utc
-from merchant_sdk.store import UNFINISHED, Contention, Kind, Record, Store, Transaction
+from merchant_sdk.reply import to_json
+from merchant_sdk.store import UNFINISHED, Contention, Record, Store, Transaction
 
 CLAIM_TRIES = 20
 """How often a claim is made anew when the database gave another transaction precedence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A committed reply. `body` is JSON text; `matched` is the key that found it, None when it is new.
-
-    A reply found by its request key says in its body that nothing new was done, and when the first was.
-    """
-
-    body: str
-    first_at: float
-    matched: Kind | None = None
-
-    @property
-    def result(self) -> Any:
-        """The reply as JSON values."""
-        return json.loads(self.body)
-
-
-def decide(record: Record | None, key: CallKey | RequestKey, now: float) -> Record | None:
-    """None: run. A record: replay it. Raises Refused: the call was refused before, or must be now.
-
-    KeyConflict if the key was used for something else, TokenRefused (`token_expired`) if a first use is late.
-    Pure; `now` is Unix seconds.
-    """
-    if isinstance(key, RequestKey):
-        if record is not None and key.window_s is not None and now - record.at >= key.window_s:
-            record = None
-        if record is None and key.expires_at is not None and now >= key.expires_at:
-            raise TokenRefused("token_expired", "This token has expired. Show the cart again and use the new token.")
-    if record is None:
-        return None
-    if record.fingerprint and record.fingerprint != key.fingerprint:
-        raise KeyConflict(key.kind, first=record.fingerprint, given=key.fingerprint, first_at=utc(record.at))
-    if record.outcome == "refused":
-        raise Refused(**json.loads(record.reply))
-    return finished(record)
-
-
-def finished(record: Record) -> Record:
-    """The record, which has a reply. Raises TransactionMisuse for a claim that was committed without one."""
-    if record.reply == UNFINISHED:
-        raise TransactionMisuse(
-            "a work under this key ended its transaction early (a commit inside the block?): what it did is not "
-            "known, and it is not done again; look at the order, then delete or complete the row in oncegate_once"
-        )
-    return record
 
 
 class Work:
@@ -207,7 +156,7 @@ class Work:
                 for key in keys:
                     record = self._claim(key)
                     if record is not None:
-                        self._found = _found(record, order_again if key.kind == "request" else "")
+                        self._found = answer_of(record, order_again if key.kind == "request" else "")
                         return
                 return
             except Contention as contention:
@@ -309,9 +258,3 @@ def once(store: Store, key: CallKey | RequestKey, *, now: Callable[[], float], r
     was answered with before. A Refused raised inside is remembered with a call key, never with a request key.
     """
     return Work(store, key, now, None if reply is None else to_json(reply))
-
-
-def _found(record: Record, order_again: str) -> Answer:
-    by_call = record.kind == "call"
-    body = record.reply if by_call else mark_repeat(record.reply, record.at, order_again)
-    return Answer(body, record.at, record.kind)

@@ -8,47 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-Schema = dict[str, Any]
-
-
-class Unfit(Exception):
-    """A value that is not of the shape. `path` names the field, such as `lines[0].sku`; no value is repeated."""
-
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(f"{path} {why}")
-        self.path = path
-
-
-@dataclass(frozen=True, slots=True)
-class Arg:
-    """What an annotation cannot say: `Annotated[int, Arg("How many", minimum=1)]`. Checked by the gateway and here.
-
-    `sensitive` marks a value that no message may hold (9.3). Lengths are in characters, or items of a list.
-    """
-
-    description: str = ""
-    minimum: int | Decimal | None = None
-    maximum: int | Decimal | None = None
-    min_length: int | None = None
-    max_length: int | None = None
-    pattern: str | None = None
-    sensitive: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """`schema` of the values, `read(value, path)` to make the argument. Raises Unfit."""
-
-    schema: Schema
-    read: Callable[[Any, str], Any]
+from merchant_sdk.bounds import Arg, Schema, Shape, Unfit, bounded, is_number
 
 
 def shape_of(annotation: Any, defs: dict[str, Schema]) -> Shape:
@@ -103,13 +69,9 @@ def _plain(word: str, schema: Schema, accepts: Callable[[Any], bool], make: Call
     return Shape(schema, read)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | Decimal) and not isinstance(value, bool)
-
-
 def _is_whole(value: Any) -> bool:
     # In JSON 7 and 7.0 are one number (2.10).
-    return _is_number(value) and (isinstance(value, int) or value == value.to_integral_value())
+    return is_number(value) and (isinstance(value, int) or value == value.to_integral_value())
 
 
 def _same(value: Any) -> Any:
@@ -120,8 +82,8 @@ _PLAIN: dict[Any, Shape] = {
     str: _plain("a text", {"type": "string"}, lambda v: isinstance(v, str), _same),
     bool: _plain("true or false", {"type": "boolean"}, lambda v: isinstance(v, bool), _same),
     int: _plain("a whole number", {"type": "integer"}, _is_whole, int),
-    Decimal: _plain("a number", {"type": "number"}, _is_number, Decimal),
-    float: _plain("a number", {"type": "number"}, _is_number, float),
+    Decimal: _plain("a number", {"type": "number"}, is_number, Decimal),
+    float: _plain("a number", {"type": "number"}, is_number, float),
     list: _plain("a list", {"type": "array"}, lambda v: isinstance(v, list), _same),
     dict: _plain("an object", {"type": "object"}, lambda v: isinstance(v, dict), _same),
     type(None): _plain("null", {"type": "null"}, lambda v: v is None, _same),
@@ -192,44 +154,8 @@ def _annotated(annotation: Any, defs: dict[str, Schema]) -> Shape:
         if isinstance(note, str):
             note = Arg(note)
         if isinstance(note, Arg):
-            shape = _bounded(shape, note)
+            shape = bounded(shape, note)
     return shape
-
-
-_BOUNDS: dict[str, tuple[str, str, Callable[[Any, Any], bool], str]] = {
-    # field of Arg: keyword for text and numbers, keyword for lists, what it asks, in words
-    "minimum": ("minimum", "minimum", lambda value, bound: not _is_number(value) or value >= bound, "at least"),
-    "maximum": ("maximum", "maximum", lambda value, bound: not _is_number(value) or value <= bound, "at most"),
-    "min_length": ("minLength", "minItems", lambda value, bound: _length(value, bound) >= bound, "at least this long:"),
-    "max_length": ("maxLength", "maxItems", lambda value, bound: _length(value, bound) <= bound, "at most this long:"),
-    "pattern": ("pattern", "pattern", lambda v, p: not isinstance(v, str) or bool(re.search(p, v)), "of the form"),
-}
-
-
-def _length(value: Any, otherwise: int) -> int:
-    return len(value) if isinstance(value, str | list) else otherwise
-
-
-def _bounded(shape: Shape, arg: Arg) -> Shape:
-    schema = dict(shape.schema)
-    bounds = [(name, getattr(arg, name)) for name in _BOUNDS if getattr(arg, name) is not None]
-    for name, bound in bounds:
-        keyword = _BOUNDS[name][schema.get("type") == "array"]
-        schema[str(keyword)] = float(bound) if isinstance(bound, Decimal) else bound
-    if arg.description:
-        schema["description"] = arg.description
-    if arg.sensitive:
-        schema["x-sensitive"] = True
-
-    def read(value: Any, path: str) -> Any:
-        made = shape.read(value, path)
-        for name, bound in bounds:
-            _, _, holds, words = _BOUNDS[name]
-            if not holds(value, bound):
-                raise Unfit(path, f"is {words} {bound}")
-        return made
-
-    return Shape(schema, read)
 
 
 def _is_dataclass(annotation: Any) -> bool:

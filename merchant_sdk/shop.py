@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from merchant_sdk.arguments import Signature, read_arguments, signature_of
-from merchant_sdk.errors import KeyInputError, Refused
+from merchant_sdk.deciding import Answer
+from merchant_sdk.errors import KeyInputError, Misuse, Refused
 from merchant_sdk.keys import CallKey, RequestKey
-from merchant_sdk.once import Answer, Work, once
+from merchant_sdk.once import Work, once
 from merchant_sdk.reply import to_json
 from merchant_sdk.signing import secret_bytes
-from merchant_sdk.store import Store
+from merchant_sdk.store import AsyncStore, Store
 from merchant_sdk.stores.sqlite import SQLiteStore
 from merchant_sdk.wire import Call
 
@@ -47,7 +48,7 @@ class Tool:
     name: str
     function: Callable[..., Any]
     side_effecting: bool
-    key: Callable[..., RequestKey] | None
+    key: Callable[..., Any] | None
     order_again: str
     authorise: Callable[..., Any] | None
     accept: Callable[..., Any] | None
@@ -71,8 +72,9 @@ class CallWork:
     The function *returns* its reply; the block around it commits and only then is the reply sent.
     """
 
-    def __init__(self, work: Work, call: Call) -> None:
+    def __init__(self, work: Work, call: Call, on_loop: AsyncStore | None = None) -> None:
         self._work = work
+        self._on_loop = on_loop
         self.call = call
 
     @property
@@ -95,15 +97,18 @@ class CallWork:
         """Raises ReplyBeforeCommit: inside the function the transaction is open."""
         return self._work.answer
 
-    def forget(self, request_key: str) -> None:
-        """See `Work.forget`."""
-        self._work.forget(request_key)
+    def forget(self, request_key: str) -> Any:
+        """See `Work.forget`. Awaited where the shop's store is async."""
+        if self._on_loop is None:
+            return self._work.forget(request_key)
+        return self._on_loop.run(self._work.forget, request_key)
 
 
 class Shop:
     """The tools of one merchant over one store.
 
-    `database` is a path (SQLite) or a Store; `schema` is SQL of the shop's own tables for a path. `secrets`
+    `database` is a path (SQLite), a Store, or an async one (AsyncSQLAlchemyStore: tools that touch the database are
+    `async def`, and the server is `asgi()`); `schema` is SQL of the shop's own tables for a path. `secrets`
     are all signing secrets valid today. `endpoint` (the URL the gateway reaches it at) and `company` (its name
     there) are for registering only. `lint` is asked about each tool when it is defined, and what it says becomes
     a warning; the gateway's own findings come with `oncegate tools register`. Raises SecretError for an
@@ -112,7 +117,7 @@ class Shop:
 
     def __init__(
         self,
-        database: str | PathLike[str] | Store,
+        database: str | PathLike[str] | Store | AsyncStore,
         *,
         secrets: Sequence[str],
         schema: str = "",
@@ -123,7 +128,14 @@ class Shop:
     ) -> None:
         for secret in secrets:
             secret_bytes(secret)
-        self.store: Store = SQLiteStore(database, schema=schema) if isinstance(database, str | PathLike) else database
+        self.on_loop: AsyncStore | None = None
+        """The store as it was given, where its connections live on the server's event loop."""
+        if isinstance(database, str | PathLike):
+            self.store: Store = SQLiteStore(database, schema=schema)
+        else:
+            given: Any = database
+            self.on_loop = given if hasattr(given, "sync") else None
+            self.store = given.sync if hasattr(given, "sync") else given
         self.tools: dict[str, Tool] = {}
         self.now = now
         self.endpoint = endpoint
@@ -149,7 +161,7 @@ class Shop:
         *,
         name: str | None = None,
         side_effecting: bool = True,
-        key: Callable[..., RequestKey] | None = None,
+        key: Callable[..., Any] | None = None,
         order_again: str = "",
         authorise: Callable[..., Any] | None = None,
         accept: Callable[..., Any] | None = None,
@@ -211,7 +223,9 @@ class Shop:
         ]
 
     def once(self, key: CallKey | RequestKey) -> Work:
-        """`once` over this shop's store and clock."""
+        """`once` over this shop's store and clock. Raises Misuse where the store is async: `once_async` is for it."""
+        if self.on_loop is not None:
+            raise Misuse("this shop's store is async: `async with once_async(store, key, now=...)` instead")
         return once(self.store, key, now=self.now)
 
     def asgi(self, *, max_body: int = _MAX_BODY) -> MerchantApp:
@@ -221,7 +235,9 @@ class Shop:
         return MerchantApp(self, max_body=max_body)
 
     def wsgi(self, *, max_body: int = _MAX_BODY) -> MerchantWSGI:
-        """The same as a WSGI application."""
+        """The same as a WSGI application. Raises Misuse where the store is async."""
+        if self.on_loop is not None:
+            raise Misuse("an async store needs an event loop: serve shop.asgi(), or give the shop a SQLAlchemyStore")
         from merchant_sdk.wsgi import MerchantWSGI
 
         return MerchantWSGI(self, max_body=max_body)
@@ -232,15 +248,15 @@ class Shop:
         Raises Refused, StoreBusy, or whatever the function or the commit raised; then nothing is stored
         (but for the refusal itself).
         """
-        with self.once(call.call_key()) as work:
+        with once(self.store, call.call_key(), now=self.now) as work:
             # Looked up only now: a call that was answered replays, whatever became of its tool since (4.10).
             if not work.done:
                 tool = self._find(call.tool)
                 arguments = read_arguments(tool.signature, call.arguments)
-                handed = CallWork(work, call)
+                handed = CallWork(work, call, self.on_loop)
                 _allowed(tool.authorise, "not_authorised", handed, arguments, finish)
                 if tool.key is None or not work.bind(
-                    _derive(tool.key, handed, arguments), order_again=tool.order_again
+                    _derive(tool.key, handed, arguments, finish), order_again=tool.order_again
                 ):
                     _allowed(tool.accept, "not_accepted", handed, arguments, finish)
                     work.reply(finish(tool.function(handed, **arguments)))
@@ -269,9 +285,10 @@ def _allowed(
         raise Refused(code, "The shop does not allow this.")
 
 
-def _derive(key: Callable[..., RequestKey], work: CallWork, arguments: dict[str, Any]) -> RequestKey:
+def _derive(key: Callable[..., Any], work: CallWork, arguments: dict[str, Any], finish: Finish) -> RequestKey:
     try:
-        return key(work, **arguments)
+        derived: RequestKey = finish(key(work, **arguments))
+        return derived
     except KeyInputError as error:
         # What no key can be made of (an empty cart, half a portion too many) came with the call: a plain no,
         # not a fault that would leave the customer in doubt.

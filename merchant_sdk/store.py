@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -33,6 +33,11 @@ class Record:
     outcome: Outcome
     reply: str
     at: float
+
+
+HORIZON = Record("call", "", "", "refused", UNFINISHED, 1.0)
+"""Where a store says how far back its records were pruned: a record of its own, under a key that no call has, whose
+`at` is the latest `before` that dropped something. It is never dropped itself."""
 
 
 class Contention(MerchantError):
@@ -90,4 +95,21 @@ class Store(Protocol):
         """A connection for reads only, in one consistent snapshot."""
 
     def prune(self, before: float) -> int:
-        """Drop records committed before this Unix time; how many. Keep 30 days at least (4.13)."""
+        """Drop records committed before this Unix time; how many. Keep 30 days at least (4.13).
+
+        What was dropped is remembered in HORIZON, in the same transaction: `call_status` must not take a key whose
+        record is gone for one that never came (5.4).
+        """
+
+
+class AsyncStore(Protocol):
+    """A store whose connections live on an event loop."""
+
+    sync: Store
+    """The same store for blocking code, which has to be run by `run`."""
+
+    async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of blocking code; the loop goes on wherever it waits for the database."""
+
+    def wait(self, awaitable: Awaitable[Any]) -> Any:
+        """The result of an awaitable, for code inside `run`."""

@@ -63,14 +63,26 @@ def parse_call(key: str, body: bytes) -> Call:
     return Call(key, tool, arguments, _context(context))
 
 
-def parse_question(body: bytes) -> str:
-    """The key that a status question (5.4) asks about. Raises MalformedCall for anything else."""
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A status question (5.4): the key it asks about, and when that was first sent at the earliest (Unix seconds)."""
+
+    key: str
+    first_at: float | None
+
+
+def parse_question(body: bytes) -> Question:
+    """Raises MalformedCall for anything else than a status question."""
     data = _read(body)
-    key, tool, context = (data.get(name) for name in ("idempotency_key", "tool", "context"))
+    key, tool, context, first_at = (data.get(name) for name in ("idempotency_key", "tool", "context", "first_at"))
     if not isinstance(key, str) or not isinstance(tool, str) or not isinstance(context, dict):
         raise MalformedCall("a status question has idempotency_key, tool and context")
+    if first_at is not None and (isinstance(first_at, bool) or not isinstance(first_at, int | Decimal)):
+        raise MalformedCall("first_at is a time in Unix seconds")
     try:
-        return CallKey(key, "?").text
+        return Question(CallKey(key, "?").text, None if first_at is None else float(first_at))
+    except OverflowError:
+        raise MalformedCall("first_at is a time in Unix seconds") from None
     except ValueError:
         raise MalformedCall("the idempotency_key is none of the gateway's") from None
 

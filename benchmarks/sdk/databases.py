@@ -50,7 +50,7 @@ def private_postgres(*options: str) -> Iterator[str]:
     with _folder() as (folder, user):
         data = folder / "data"
         _run([programs / "initdb", "-D", data, "-A", "trust", "-U", "shop", "--no-sync", "-E", "UTF8"], user, folder)
-        settings = ("listen_addresses=", f"unix_socket_directories={folder}", "max_connections=120", *options)
+        settings = ("listen_addresses=", f"unix_socket_directories={folder}", "max_connections=200", *options)
         command = [programs / "postgres", "-D", data, *(part for setting in settings for part in ("-c", setting))]
         with _running(command, user, folder, "accept connections"):
             yield f"host={folder} user=shop dbname=postgres"

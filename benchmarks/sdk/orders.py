@@ -3,23 +3,26 @@ the run that places orders in threads and prints its latencies."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from typing import Any, Final
 
 import psycopg
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from merchant_sdk import CallKey, Line, once, request_key
 from merchant_sdk.stores.postgres import PsycopgStore
 from merchant_sdk.stores.sqlalchemy import SQLAlchemyStore
+from merchant_sdk.stores.sqlalchemy_async import AsyncSQLAlchemyStore, once_async
 
 ORDERS: Final = "CREATE TABLE IF NOT EXISTS orders (id bigserial PRIMARY KEY, buyer text NOT NULL)"
 _INSERT: Final = "INSERT INTO orders (buyer) VALUES (%s) RETURNING id"
@@ -32,9 +35,8 @@ Place = Callable[[], Any]
 def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
     """For each way to place an order: a function that makes a placer for one thread. `closing` ends them."""
     parts = dict(part.split("=") for part in conninfo.split())
-    engine = sa.create_engine(
-        f"postgresql+psycopg://{parts['user']}@/{parts['dbname']}?host={parts['host']}", pool_size=64
-    )
+    url = f"postgresql+psycopg://{parts['user']}@/{parts['dbname']}?host={parts['host']}"
+    engine = sa.create_engine(url, pool_size=64)
     store, mapped = PsycopgStore(conninfo), SQLAlchemyStore(lambda: Session(engine))
     closing.callback(engine.dispose)
     closing.callback(store.close)
@@ -76,6 +78,31 @@ def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
 
         return place
 
+    def on_a_loop(make: Callable[[AsyncEngine], Callable[[], Coroutine[Any, Any, None]]]) -> Place:
+        # A loop and an engine a thread, as a server has them a process.
+        loop, engine = asyncio.new_event_loop(), create_async_engine(url)
+        closing.callback(loop.close)
+        closing.callback(lambda: loop.run_until_complete(engine.dispose()))
+        place = make(engine)
+        return lambda: loop.run_until_complete(place())
+
+    def bare_async(engine: AsyncEngine) -> Callable[[], Coroutine[Any, Any, None]]:
+        async def place() -> None:
+            async with AsyncSession(engine) as session:
+                (await session.execute(_INSERT_NAMED, {"buyer": "b-1"})).scalar_one()
+                await session.commit()
+
+        return place
+
+    def async_once(engine: AsyncEngine) -> Callable[[], Coroutine[Any, Any, None]]:
+        awaited = AsyncSQLAlchemyStore(lambda: AsyncSession(engine))
+
+        async def place() -> None:
+            async with once_async(awaited, CallKey(str(uuid.uuid4()), "f"), now=time.time) as work:
+                work.reply({"order_id": (await work.db.execute(_INSERT_NAMED, {"buyer": "b-1"})).scalar_one()})
+
+        return place
+
     return {
         "bare": bare,
         "once": with_once,
@@ -83,6 +110,8 @@ def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
         "once and bind": lambda: with_once(bind=True),
         "bare, SQLAlchemy": bare_session,
         "once, SQLAlchemy": session_once,
+        "bare, SQLAlchemy async": lambda: on_a_loop(bare_async),
+        "once, SQLAlchemy async": lambda: on_a_loop(async_once),
     }
 
 

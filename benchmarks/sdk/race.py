@@ -1,4 +1,4 @@
-"""K7-02 on PostgreSQL: twenty at once in four processes, one order a round, whoever is killed."""
+"""K7-02: twenty at once in four processes, one order a round, whoever is killed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Final
 
-import psycopg
-
-from merchant_sdk.stores.postgres import PsycopgStore
+from benchmarks.sdk.race_worker import close_store, open_store
+from merchant_sdk.store import Store
 
 PROCESSES: Final = 4
 THREADS: Final = 5
 KILL_EVERY: Final = 10
-ORDERS: Final = "CREATE TABLE IF NOT EXISTS orders (id bigserial PRIMARY KEY, buyer text NOT NULL)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +31,9 @@ class RaceResult:
 class Worker:
     """One process, spoken to in lines."""
 
-    def __init__(self, conninfo: str) -> None:
+    def __init__(self, database: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.sdk.race_worker", conninfo, str(THREADS)],
+            [sys.executable, "-m", "benchmarks.sdk.race_worker", database, str(THREADS)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -62,14 +60,14 @@ class Worker:
         self._stdout.close()
 
 
-def race(conninfo: str, rounds: int, *, say: Callable[[str], None] = lambda line: None) -> RaceResult:
-    """Run `rounds` rounds on this database. In each tenth, one of the four is killed inside its transaction, its
-    order inserted and not committed, while the other fifteen wait for it."""
-    PsycopgStore(conninfo, create_table=True, schema=ORDERS).close()
+def race(database: str, rounds: int, *, say: Callable[[str], None] = lambda line: None) -> RaceResult:
+    """Run `rounds` rounds on this database (see `open_store`), which has an `orders` table. In each tenth, one of the
+    four is killed inside its transaction, its order inserted and not committed, while the other fifteen wait for it."""
+    store = open_store(database)
     wrong: list[str] = []
     answers = kills = 0
     with ExitStack() as stack:
-        workers = [Worker(conninfo) for _ in range(PROCESSES)]
+        workers = [Worker(database) for _ in range(PROCESSES)]
         stack.callback(lambda: [worker.kill() for worker in workers])
         for number in range(rounds):
             turn = f"r{number}"
@@ -84,23 +82,24 @@ def race(conninfo: str, rounds: int, *, say: Callable[[str], None] = lambda line
             if doomed is not None:
                 doomed.kill()
                 kills += 1
-                workers[workers.index(doomed)] = reborn = Worker(conninfo)
+                workers[workers.index(doomed)] = reborn = Worker(database)
                 # Its twin after the restart asks as well, so that there are twenty answers again.
                 reborn.say(turn)
                 living.append(reborn)
             heard = [line for worker in living for line in worker.hear(THREADS)]
             answers += len(heard)
-            wrong += _judged(conninfo, turn, heard)
+            wrong += _judged(store, turn, heard)
             if number % 50 == 49:
                 say(f"  {number + 1} rounds, {kills} kills, {len(wrong)} wrong")
-    with psycopg.connect(conninfo) as db:
-        row = db.execute("SELECT count(*) FROM orders WHERE buyer LIKE 'r%'").fetchone()
-    return RaceResult(rounds, answers, kills, row[0] if row else 0, tuple(wrong))
+    with store.reading() as db:
+        made = len(db.execute("SELECT id FROM orders WHERE buyer LIKE 'r%'").fetchall())
+    close_store(store)
+    return RaceResult(rounds, answers, kills, made, tuple(wrong))
 
 
-def _judged(conninfo: str, turn: str, heard: list[str]) -> list[str]:
-    with psycopg.connect(conninfo) as db:
-        ids = [row[0] for row in db.execute("SELECT id FROM orders WHERE buyer = %s", [turn])]
+def _judged(store: Store, turn: str, heard: list[str]) -> list[str]:
+    with store.reading() as db:
+        ids = [row[0] for row in db.execute(f"SELECT id FROM orders WHERE buyer = '{turn}'").fetchall()]
     if len(ids) == 1 and heard == [f"{turn} {ids[0]}"] * (PROCESSES * THREADS):
         return []
     return [f"{turn}: orders {ids}, answers {sorted(set(heard))}"]

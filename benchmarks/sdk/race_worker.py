@@ -1,4 +1,4 @@
-"""One worker process of the race: `python -m benchmarks.sdk.race_worker CONNINFO THREADS`.
+"""One worker process of the race: `python -m benchmarks.sdk.race_worker DATABASE THREADS`.
 
 A line `<round>` on stdin is a round: every thread places the round's order, and `<round> <order id>` is printed
 for each. `die <round>` inserts the order, prints `inside`, and waits in the open transaction to be killed.
@@ -11,16 +11,32 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from merchant_sdk import CallKey, Line, once, request_key
-from merchant_sdk.stores.postgres import PsycopgStore
+from merchant_sdk import CallKey, Line, SQLiteStore, once, request_key
+from merchant_sdk.store import Store
 
 
-def place(store: PsycopgStore, turn: str, call: str, start: threading.Barrier, *, die: bool = False) -> str:
+def open_store(database: str) -> Store:
+    """A PostgreSQL by its connection string, or a SQLite file by its path. The worker's order is one INSERT in both."""
+    if "=" not in database:
+        return SQLiteStore(database, busy_timeout_s=60)
+    from merchant_sdk.stores.postgres import PsycopgStore
+
+    return PsycopgStore(database, create_table=True)
+
+
+def close_store(store: Store) -> None:
+    """What it kept open."""
+    close = getattr(store, "close", None)
+    if close is not None:
+        close()
+
+
+def place(store: Store, turn: str, call: str, start: threading.Barrier, *, die: bool = False) -> str:
     """The number of the round's order, whoever placed it."""
     start.wait()
     with once(store, CallKey(call, turn), now=time.time) as work:
         if not work.bind(request_key("order", buyer=turn, cart=[Line("pizza", 1)], session=turn)):
-            row = work.db.execute("INSERT INTO orders (buyer) VALUES (%s) RETURNING id", [turn]).fetchone()
+            row = work.db.execute(f"INSERT INTO orders (buyer) VALUES ('{turn}') RETURNING id").fetchone()
             if die:
                 print("inside", flush=True)
                 sys.stdin.readline()
@@ -28,9 +44,9 @@ def place(store: PsycopgStore, turn: str, call: str, start: threading.Barrier, *
     return f"{turn} {work.answer.result['order_id']}"
 
 
-def main(conninfo: str, threads: int) -> None:
+def main(database: str, threads: int) -> None:
     """Rounds until stdin ends."""
-    store = PsycopgStore(conninfo)
+    store = open_store(database)
     with ThreadPoolExecutor(threads) as pool:
         for line in iter(sys.stdin.readline, ""):
             verb, _, turn = line.strip().rpartition(" ")

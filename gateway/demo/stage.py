@@ -11,8 +11,9 @@ from typing import Any
 
 import aiohttp
 
+from gateway.demo.kitchen import count_orders
 from gateway.demo.processes import Counting, GatewayProcess, serving
-from gateway.demo.shop import count_orders, create_shop
+from gateway.demo.shop import create_shop
 
 COMPANY = "dosa-shop"
 

@@ -126,7 +126,9 @@ class StatusQuestion:
 
 
 def question_body(effect: Effect) -> bytes:
-    """`{"idempotency_key", "tool", "context"}`: the key and the context that the call was sent with (6)."""
+    """`{"idempotency_key", "tool", "context", "first_at"}`: the key and the context that the call was sent with (6),
+    and whole Unix seconds (ledger's clock) before which it was not sent: a merchant that has pruned its records since
+    cannot tell whether it ever came."""
     context = {
         "company": effect.company,
         "conversation": effect.conversation,
@@ -134,7 +136,10 @@ def question_body(effect: Effect) -> bytes:
         "tool_call_id": effect.tool_call_id,
         "attempt": effect.attempt if effect.turn is not None else None,
     }
-    return _json({"idempotency_key": effect.hex, "tool": effect.target, "context": context})
+    asked: dict[str, object] = {"idempotency_key": effect.hex, "tool": effect.target, "context": context}
+    if effect.first_at is not None:
+        asked["first_at"] = effect.first_at // 1000
+    return _json(asked)
 
 
 _json: Final = msgspec.json.Encoder().encode

@@ -105,9 +105,7 @@ class DjangoTransaction:
             raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
 
     def _execute(self, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
-        with connections[self._alias].cursor() as cursor:
-            cursor.execute(pyformat(sql), dict(parameters) or None)
-            return cursor.rowcount, cursor.fetchall() if cursor.description else ()
+        return _executed(self._alias, sql, parameters)
 
 
 class DjangoStore:
@@ -145,6 +143,11 @@ class DjangoStore:
                     cursor.execute("PRAGMA query_only = OFF")
 
     def prune(self, before: float) -> int:
-        with connections[self._alias].cursor() as cursor:
-            cursor.execute(pyformat(STATEMENTS[self._vendor].prune), {"before": before})
-            return int(cursor.rowcount)
+        with transaction.atomic(using=self._alias):
+            return Records(self._vendor, lambda sql, values: _executed(self._alias, sql, values)).prune(before)
+
+
+def _executed(alias: str, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
+    with connections[alias].cursor() as cursor:
+        cursor.execute(pyformat(sql), dict(parameters) or None)
+        return cursor.rowcount, cursor.fetchall() if cursor.description else ()

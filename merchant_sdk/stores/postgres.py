@@ -1,17 +1,14 @@
 """`once` on PostgreSQL through psycopg 3, with no round trip of its own on the common path.
 
-The claim travels with BEGIN in one message, the reply with COMMIT in another. libpq quotes the values, and the
-message is one text of several statements: the first that fails ends it, COMMIT included.
+The claim travels with BEGIN in one message, the reply with COMMIT in another (`postgres_wire`).
 """
 
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from typing import Any, Literal, NoReturn, Protocol
 
 import psycopg
@@ -22,12 +19,12 @@ from merchant_sdk.errors import TransactionMisuse
 from merchant_sdk.migrations import ddl
 from merchant_sdk.store import Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
-from merchant_sdk.stores.records import STATEMENTS, Parameters, Records, pyformat
+from merchant_sdk.stores.postgres_wire import CLAIM, PUT, Statement, Wire, check_put, say
+from merchant_sdk.stores.records import Parameters, Records, pyformat
 
 Isolation = Literal["read committed", "repeatable read", "serializable"]
 Connection = psycopg.Connection[Any]
 
-_SQL = STATEMENTS["postgresql"]
 _OURS = "the transaction belongs to `once`: it commits when the block ends, and rolls back when you raise"
 
 
@@ -62,7 +59,7 @@ class IdleConnections:
         return self._connect()
 
     def putconn(self, conn: Connection) -> None:
-        if conn.closed or conn.info.transaction_status != TransactionStatus.IDLE:
+        if conn.pgconn.transaction_status != TransactionStatus.IDLE:  # a closed one is UNKNOWN
             conn.close()
             return
         with self._lock:
@@ -78,8 +75,9 @@ class IdleConnections:
 class PsycopgTransaction:
     """See `store.Transaction`. Begins with its first claim."""
 
-    def __init__(self, pool: Pool, begin: str) -> None:
+    def __init__(self, pool: Pool, wire: Wire, begin: bytes) -> None:
         self._pool = pool
+        self._wire = wire
         self._begin = begin
         self._connection = _taken(pool)
         self._records = Records("postgresql", self._execute)
@@ -96,7 +94,7 @@ class PsycopgTransaction:
             if self._status() == TransactionStatus.IDLE:
                 written = self._begin_and_claim(wanted)
             else:
-                written = self._execute(_SQL.claim, asdict(wanted))[0]
+                written = say(self._connection, self._text(CLAIM, wanted))[-1].command_tuples
             if written == 1:
                 self._claimed[wanted.kind, wanted.key] = wanted
                 return None
@@ -116,25 +114,20 @@ class PsycopgTransaction:
         self._claimed.clear()
         self._late = []
         if self._status() != TransactionStatus.IDLE:
-            self._connection.execute("ROLLBACK")
+            say(self._connection, b"ROLLBACK")
 
     def commit(self) -> None:
         # In a transaction that failed, COMMIT would be a ROLLBACK without an error.
         if self._status() != TransactionStatus.INTRANS:
             raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
-        puts = [_literals(self._connection, _SQL.put, record) for record in self._late]
-        # Never prepared: each of these texts comes once, and would push the merchant's own out of the cache.
-        cursor = self._connection.execute(b"; ".join([*puts, b"COMMIT"]), prepare=False)
-        for _ in self._late:
-            if cursor.rowcount != 1:
-                raise TransactionMisuse("the claim was gone at the end of the work: it committed or rolled back by SQL")
-            cursor.nextset()
+        puts = [self._text(PUT, record) for record in self._late]
+        check_put(say(self._connection, b"; ".join([*puts, b"COMMIT"]))[: len(puts)])
 
     def rollback(self) -> None:
         # Whatever fails here, a connection that is not idle is closed, which rolls back.
         with suppress(psycopg.Error):
             if self._status() not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
-                self._connection.execute("ROLLBACK")
+                say(self._connection, b"ROLLBACK")
 
     def close(self) -> None:
         for name in _GUARDED:
@@ -144,14 +137,10 @@ class PsycopgTransaction:
         with suppress(psycopg.Error):
             self._pool.putconn(self._connection)
 
-    def _begin_and_claim(self, wanted: Record) -> int:
+    def _begin_and_claim(self, wanted: Record) -> int | None:
         for fresh in (False, True):
             try:
-                claim = _literals(self._connection, _SQL.claim, wanted)
-                cursor = self._connection.execute(self._begin.encode() + b"; " + claim, prepare=False)
-                while cursor.nextset():
-                    pass
-                return cursor.rowcount
+                return self._try_to_begin(wanted)
             except psycopg.OperationalError:
                 # A connection that died while it was idle (a restart, a proxy): nothing was begun on it.
                 if fresh or not self._connection.closed:
@@ -161,13 +150,26 @@ class PsycopgTransaction:
                 self._guard()
         raise AssertionError
 
-    def _execute(self, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
-        with self._connection.cursor(row_factory=tuple_row) as cursor:
-            cursor.execute(pyformat(sql).encode(), parameters)
-            return cursor.rowcount, cursor.fetchall() if cursor.description else ()
+    def _try_to_begin(self, wanted: Record) -> int | None:
+        try:
+            if names := self._wire.prepare(self._connection):
+                say(self._connection, names)
+                self._wire.prepared(self._connection)
+            return say(self._connection, self._begin + self._text(CLAIM, wanted))[-1].command_tuples
+        except psycopg.Error as error:
+            if not self._wire.give_up_names(error):
+                raise
+        self.undo_work()
+        return say(self._connection, self._begin + self._text(CLAIM, wanted))[-1].command_tuples
 
-    def _status(self) -> TransactionStatus:
-        return self._connection.info.transaction_status
+    def _text(self, statement: Statement, record: Record) -> bytes:
+        return self._wire.text(statement, self._connection, record)
+
+    def _execute(self, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
+        return _executed(self._connection, sql, parameters)
+
+    def _status(self) -> int:
+        return self._connection.pgconn.transaction_status
 
     def _guard(self) -> None:
         # On the instance, so that a connection of any class and any pool is guarded while it is ours.
@@ -181,29 +183,18 @@ def _refuse(*_: object) -> NoReturn:
     raise TransactionMisuse(_OURS)
 
 
+def _executed(connection: Connection, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute(pyformat(sql).encode(), parameters)
+        return cursor.rowcount, cursor.fetchall() if cursor.description else ()
+
+
 def _taken(pool: Pool) -> Connection:
     connection = pool.getconn()
     if not connection.autocommit:
         # psycopg's own BEGIN would be a message more, and would hide ours.
         connection.autocommit = True
     return connection
-
-
-def _literals(connection: Connection, sql: str, record: Record) -> bytes:
-    """The statement with the record's fields written into it, quoted by libpq for this very connection."""
-    encoding = connection.info.encoding
-    quote = psycopg.pq.Escaping(connection.pgconn).escape_literal
-    at = repr(record.at).encode()
-    texts = (record.kind, record.key, record.fingerprint, record.outcome, record.reply)
-    kind, key, fingerprint, outcome, reply = (bytes(quote(text.encode(encoding))) for text in texts)
-    named = {b"kind": kind, b"key": key, b"fingerprint": fingerprint, b"outcome": outcome, b"reply": reply, b"at": at}
-    return b"".join(named.get(part, part) for part in _PARTS[sql])
-
-
-# Split once at their parameters: a name stands for a value, the rest for itself.
-_PARTS: dict[str, list[bytes]] = {
-    sql: [part.encode() for part in re.split(r"(?<![:\w]):(\w+)", sql)] for sql in (_SQL.claim, _SQL.put)
-}
 
 
 class PsycopgStore:
@@ -226,14 +217,15 @@ class PsycopgStore:
         self.max_writers = max_writers
         self._own = IdleConnections(lambda: _connect(database)) if isinstance(database, str) else None
         self._pool: Pool = self._own or database  # type: ignore[assignment]
-        self._begin = f"BEGIN ISOLATION LEVEL {isolation.upper()}"
+        self._wire = Wire()
+        self._begin = f"BEGIN ISOLATION LEVEL {isolation.upper()}; "
         if create_table:
             with self._plain() as connection:
                 connection.execute((ddl("postgresql") + schema).encode())
 
     def begin(self, wait_s: float | None = None) -> PsycopgTransaction:
-        limit = "" if wait_s is None else f"; SET LOCAL lock_timeout = {max(1, int(wait_s * 1000))}"
-        return PsycopgTransaction(self._pool, self._begin + limit)
+        limit = "" if wait_s is None else f"SET LOCAL lock_timeout = {max(1, int(wait_s * 1000))}; "
+        return PsycopgTransaction(self._pool, self._wire, (self._begin + limit).encode())
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -246,8 +238,8 @@ class PsycopgStore:
                     connection.execute("ROLLBACK")
 
     def prune(self, before: float) -> int:
-        with self._plain() as connection:
-            return connection.execute(pyformat(_SQL.prune).encode(), {"before": before}).rowcount
+        with self._plain() as connection, connection.transaction():
+            return Records("postgresql", lambda sql, values: _executed(connection, sql, values)).prune(before)
 
     def close(self) -> None:
         """Close the store's own idle connections; a pool that was handed in stays open."""

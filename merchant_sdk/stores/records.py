@@ -7,27 +7,40 @@ back (then this INSERT takes its place). There is no moment between looking and 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from merchant_sdk.errors import TransactionMisuse
 from merchant_sdk.store import UNFINISHED, Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
 
+FIELDS: Final = ("kind", "key", "fingerprint", "outcome", "reply", "at")
+"""Of a Record, and the columns of the table."""
 Vendor = Literal["postgresql", "sqlite", "mysql"]
 Parameters = Mapping[str, Any]
 Execute = Callable[[str, Parameters], tuple[int, Sequence[Sequence[Any]]]]
 """Run one statement with named `:parameters`: how many rows it wrote, and the rows it returned."""
 
 _FIND_TRIES = 10
-
+_PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 
 _PUT = (
     "UPDATE oncegate_once SET fingerprint = :fingerprint, outcome = :outcome, reply = :reply, at = :at "
     "WHERE kind = :kind AND key = :key"
+)
+_PRUNE = "DELETE FROM oncegate_once WHERE at < :before AND key <> ''"
+# HORIZON, which only ever rises.
+_PRUNED = (
+    "INSERT INTO oncegate_once (kind, key, fingerprint, outcome, reply, at) "
+    "VALUES ('call', '', '', 'refused', '', :before) "
+)
+_RISES = (
+    "ON CONFLICT (kind, key) DO UPDATE "
+    "SET at = CASE WHEN oncegate_once.at < excluded.at THEN excluded.at ELSE oncegate_once.at END"
 )
 _FORGET = "DELETE FROM oncegate_once WHERE kind = :kind AND key = :key"
 
@@ -40,7 +53,8 @@ class Statements:
     find: str
     put: str = _PUT
     forget: str = _FORGET
-    prune: str = "DELETE FROM oncegate_once WHERE at < :before"
+    prune: str = _PRUNE
+    pruned: str = _PRUNED + _RISES
     read_only: tuple[str, ...] = ()
 
 
@@ -72,16 +86,43 @@ STATEMENTS: dict[Vendor, Statements] = {
         find=_quoted(_SELECT).replace(", at FROM", ", ABS(at) FROM"),
         put=_quoted(_PUT),
         forget=_quoted(_FORGET),
+        prune=_quoted(_PRUNE),
+        pruned=_quoted(
+            _PRUNED.partition(" ON CONFLICT")[0] + " ON DUPLICATE KEY UPDATE at = GREATEST(ABS(at), :before)"
+        ),
         # Works for the next transaction only, so it goes before the first read.
         read_only=(_SNAPSHOT, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"),
     ),
 }
 
 
+_MARKS: Final[Mapping[str, str]] = {
+    "named": r":\1",
+    "pyformat": r"%(\1)s",
+    "format": "%s",
+    "qmark": "?",
+    "numeric": ":{}",
+    "numeric_dollar": "${}",
+}
+
+
+@cache
+def in_style(sql: str, style: str) -> tuple[str, tuple[str, ...] | None]:
+    """The same statement in a DB-API `paramstyle`, and the names of its parameters in order; None where they go by
+    name. Raises ValueError for a style that PEP 249 does not know."""
+    if style not in _MARKS:
+        raise ValueError(f"there is no paramstyle {style}")
+    names = tuple(_PARAMETER.findall(sql))
+    if style in ("named", "pyformat"):
+        return _PARAMETER.sub(_MARKS[style], sql), None
+    order = itertools.count(1)
+    return _PARAMETER.sub(lambda _: _MARKS[style].format(next(order)), sql), names
+
+
 @cache
 def pyformat(sql: str) -> str:
     """The same statement with `%(name)s` for `:name`, as DB-API drivers write it."""
-    return re.sub(r"(?<![:\w]):(\w+)", r"%(\1)s", sql)
+    return in_style(sql, "pyformat")[0]
 
 
 class Records:
@@ -95,8 +136,7 @@ class Records:
         """See `store.Transaction.claim`."""
         with claiming():
             for _ in range(_FIND_TRIES):
-                mark = asdict(wanted) | {"reply": UNFINISHED}
-                written, _rows = self._execute(self._statements.claim, mark)
+                written, _rows = self._execute(self._statements.claim, {**_values(wanted), "reply": UNFINISHED})
                 if written == 1:
                     return None
                 found = self.find(wanted.kind, wanted.key)
@@ -112,7 +152,7 @@ class Records:
     def put(self, records: Sequence[Record]) -> None:
         """See `store.Transaction.put`."""
         for record in records:
-            written, _rows = self._execute(self._statements.put, asdict(record))
+            written, _rows = self._execute(self._statements.put, _values(record))
             if written != 1:
                 # InnoDB ends a transaction at a deadlock, and what follows would run in a new one.
                 raise TransactionMisuse("the transaction of this work ended before the block did; nothing is stored")
@@ -122,8 +162,16 @@ class Records:
         self._execute(self._statements.forget, {"kind": kind, "key": key})
 
     def prune(self, before: float) -> int:
-        """See `store.Store.prune`."""
-        return self._execute(self._statements.prune, {"before": before})[0]
+        """See `store.Store.prune`. Both statements belong into one transaction."""
+        dropped, _rows = self._execute(self._statements.prune, {"before": before})
+        if dropped:
+            self._execute(self._statements.pruned, {"before": before})
+        return dropped
+
+
+def _values(record: Record) -> dict[str, Any]:
+    # Not `asdict`, which copies deeply.
+    return {name: getattr(record, name) for name in FIELDS}
 
 
 def record_of(row: Sequence[Any]) -> Record:

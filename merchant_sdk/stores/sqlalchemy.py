@@ -10,13 +10,13 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import sqlalchemy
-from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from merchant_sdk.errors import TransactionMisuse
 from merchant_sdk.migrations import statements
-from merchant_sdk.store import Kind, Record
-from merchant_sdk.stores.records import STATEMENTS, Parameters, Records, Vendor
+from merchant_sdk.store import Contention, Kind, Record
+from merchant_sdk.stores.failures import claiming
+from merchant_sdk.stores.records import STATEMENTS, Parameters, Records, Vendor, in_style
+from merchant_sdk.stores.sqlalchemy_guard import Guard
 
 _VENDORS: Mapping[str, Vendor] = {
     "postgresql": "postgresql",
@@ -24,74 +24,91 @@ _VENDORS: Mapping[str, Vendor] = {
     "mysql": "mysql",
     "mariadb": "mysql",
 }
-_OURS = "the transaction belongs to `once`: it commits when the block ends, and rolls back when you raise"
 
 
 class SQLAlchemyTransaction:
     """See `store.Transaction`. Begins with its first claim, as sessions do."""
 
-    def __init__(self, session: Session, vendor: Vendor, wait_s: float | None) -> None:
+    def __init__(self, session: Session, vendor: Vendor, wait_s: float | None, wire: Any = None) -> None:
         self._session = session
         self._vendor = vendor
         self._wait_s = wait_s
+        self._wire = wire
         self._records = Records(vendor, self._execute)
-        self._speaking = False
-        self._began: Any = None
+        self._guard = Guard(session)
+        self._connection: Any = None
+        self._direct: Any = None
+        self._claimed: dict[tuple[Kind, str], Record] = {}
         self._restore = ""
-        self.async_session: Any = None
-        """The session around this one, where there is an event loop."""
-        event.listen(session, "before_commit", self._before_commit)
-        event.listen(session, "after_soft_rollback", self._after_rollback)
 
     @property
-    def db(self) -> Session:
+    def db(self) -> Any:
         return self._session
 
     def claim(self, wanted: Record) -> Record | None:
-        if self._began is None:
+        if self._guard.began is None:
             self._begin()
-        return self._records.claim(wanted)
+        if self._direct is None:
+            return self._records.claim(wanted)
+        with claiming():
+            if self._direct.claim(wanted):
+                self._claimed[wanted.kind, wanted.key] = wanted
+                return None
+            found = self._records.find(wanted.kind, wanted.key)
+        if found is None:
+            raise Contention("the record of this key was removed at this moment")
+        return found
 
     def put(self, records: Sequence[Record]) -> None:
         # What the work left unflushed goes first: its error is the merchant's, and InnoDB may end the
         # transaction with it.
         self._session.flush()
-        self._check()
-        self._records.put(records)
+        self._guard.check()
+        if self._direct is None:
+            self._records.put(records)
+            return
+        # What the claim wrote already is not written again.
+        late = [record for record in records if self._claimed.get((record.kind, record.key)) != record]
+        if late:
+            self._direct.put(late)
 
     def forget(self, kind: Kind, key: str) -> None:
         self._records.forget(kind, key)
 
     def undo_work(self) -> None:
-        with self._ours():
+        with self._guard.ours():
             self._session.rollback()
-        self._began = None
+        self._guard.began = self._connection = self._direct = None
+        self._claimed.clear()
 
     def commit(self) -> None:
-        self._check()
-        with self._ours():
+        self._guard.check()
+        if self._direct is not None:
+            self._direct.check()
+        with self._guard.ours():
             self._session.commit()
 
     def rollback(self) -> None:
         # Whatever fails here, a session that is closed gives back a connection that was rolled back.
-        with self._ours(), suppress(Exception):
+        with self._guard.ours(), suppress(Exception):
             self._session.rollback()
 
     def close(self) -> None:
-        event.remove(self._session, "before_commit", self._before_commit)
-        event.remove(self._session, "after_soft_rollback", self._after_rollback)
+        self._guard.lift()
         with suppress(Exception):
             if self._restore:
-                self._connection().exec_driver_sql(self._restore)
+                self._session.connection().exec_driver_sql(self._restore)
                 self._session.rollback()
         with suppress(Exception):
             self._session.close()
 
     def _begin(self) -> None:
-        connection = self._connection()
-        self._began = self._session.get_transaction()
+        self._connection = self._session.connection()
+        self._guard.began = self._session.get_transaction()
         if self._wait_s is not None:
-            self._limit_waits(connection, max(1, int(self._wait_s * 1000)))
+            self._limit_waits(self._connection, max(1, int(self._wait_s * 1000)))
+        elif self._wire is not None:
+            self._direct = self._wire(self._connection)
 
     def _limit_waits(self, connection: sqlalchemy.Connection, wait_ms: int) -> None:
         if self._vendor == "postgresql":
@@ -108,32 +125,7 @@ class SQLAlchemyTransaction:
 
     def _execute(self, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
         # On the connection, not the session: nothing of the merchant's is flushed by looking for a key.
-        result = self._connection().execute(sqlalchemy.text(sql), dict(parameters))
-        return result.rowcount, [tuple(row) for row in result] if result.returns_rows else ()
-
-    def _connection(self) -> sqlalchemy.Connection:
-        return self._session.connection()
-
-    def _check(self) -> None:
-        now = self._session.get_transaction()
-        if now is None or now is not self._began or not now.is_active:
-            raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
-
-    @contextmanager
-    def _ours(self) -> Iterator[None]:
-        self._speaking = True
-        try:
-            yield
-        finally:
-            self._speaking = False
-
-    def _before_commit(self, session: Session) -> None:
-        if not self._speaking and not session.in_nested_transaction():
-            raise TransactionMisuse(_OURS)
-
-    def _after_rollback(self, session: Session, ended: Any) -> None:
-        if not self._speaking and ended is self._began:
-            raise TransactionMisuse(_OURS)
+        return executed(self._connection, sql, parameters)
 
 
 class SQLAlchemyStore:
@@ -147,7 +139,9 @@ class SQLAlchemyStore:
         self._sessions = sessions
         self.max_writers = max_writers
         with sessions() as session:
-            self._vendor = vendor_of(session.get_bind().dialect.name)
+            dialect = session.get_bind().dialect
+        self._vendor = vendor_of(dialect.name)
+        self._wire = _wire_of(dialect)
 
     def create_table(self) -> None:
         """Make the table where it is missing."""
@@ -157,7 +151,7 @@ class SQLAlchemyStore:
             session.commit()
 
     def begin(self, wait_s: float | None = None) -> SQLAlchemyTransaction:
-        return SQLAlchemyTransaction(self._sessions(), self._vendor, wait_s)
+        return SQLAlchemyTransaction(self._sessions(), self._vendor, wait_s, self._wire)
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
@@ -170,8 +164,8 @@ class SQLAlchemyStore:
 
     def prune(self, before: float) -> int:
         with self._sessions() as session, session.begin():
-            result: Any = session.execute(sqlalchemy.text(STATEMENTS[self._vendor].prune), {"before": before})
-            return int(result.rowcount)
+            connection = session.connection()
+            return Records(self._vendor, lambda sql, values: executed(connection, sql, values)).prune(before)
 
 
 def vendor_of(dialect: str) -> Vendor:
@@ -179,6 +173,25 @@ def vendor_of(dialect: str) -> Vendor:
     if dialect not in _VENDORS:
         raise ValueError(f"`once` runs on {', '.join(_VENDORS)}, not on {dialect}")
     return _VENDORS[dialect]
+
+
+def executed(connection: sqlalchemy.Connection, sql: str, values: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
+    """One statement, in the driver's own words: there is nothing to compile."""
+    text, names = in_style(sql, connection.dialect.paramstyle)
+    given = dict(values) if names is None else tuple(values[name] for name in names)
+    result = connection.exec_driver_sql(text, given)
+    return result.rowcount, [tuple(row) for row in result] if result.returns_rows else ()
+
+
+def _wire_of(dialect: Any) -> Callable[[sqlalchemy.Connection], Any] | None:
+    """What makes a claim cost no round trip, where the driver can."""
+    if dialect.driver not in ("psycopg", "psycopg_async"):
+        return None
+    from merchant_sdk.stores.postgres_wire import Wire
+    from merchant_sdk.stores.sqlalchemy_psycopg import PsycopgConnection
+
+    wire = Wire()
+    return lambda connection: PsycopgConnection(connection, wire)
 
 
 def begin_reading(session: Session, vendor: Vendor) -> None:

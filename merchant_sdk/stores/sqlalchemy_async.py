@@ -8,24 +8,28 @@
             work.reply({"order_id": "O-1"})
     return work.answer.result
 
+A `Shop` takes the store too: its tools are then `async def`, and it is served by `shop.asgi()`.
+
 The rules are those of `once`, and so is the code: the same Work runs in a greenlet, and its database calls
 await.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.util import greenlet_spawn
+from sqlalchemy.util import await_only, greenlet_spawn
 
 from merchant_sdk.call_status import CallStatus, call_status
+from merchant_sdk.deciding import Answer
 from merchant_sdk.keys import CallKey, RequestKey
-from merchant_sdk.once import Answer, Work, once
+from merchant_sdk.once import Work, once
 from merchant_sdk.store import Store
+from merchant_sdk.stores.records import Vendor
 from merchant_sdk.stores.sqlalchemy import (
     SQLAlchemyStore,
     SQLAlchemyTransaction,
@@ -40,32 +44,51 @@ class AsyncSQLAlchemyStore:
     def __init__(self, sessions: Callable[[], AsyncSession], *, max_writers: int = 16) -> None:
         self.sync = _Sessions(sessions, max_writers)
 
+    async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """See `store.AsyncStore`."""
+        return await greenlet_spawn(work, *arguments)
+
+    def wait(self, awaitable: Awaitable[Any]) -> Any:
+        """See `store.AsyncStore`."""
+        return await_only(awaitable)
+
     async def create_table(self) -> None:
         """Make the table where it is missing."""
         await greenlet_spawn(self.sync.create_table)
 
-    async def status(self, key: str, *, now: Callable[[], float], wait_s: float = 0.25) -> CallStatus:
+    async def status(
+        self, key: str, *, now: Callable[[], float], wait_s: float = 0.25, first_at: float | None = None
+    ) -> CallStatus:
         """See `call_status`."""
-        return await greenlet_spawn(call_status, self.sync, key, now=now, wait_s=wait_s)
+        return await greenlet_spawn(call_status, self.sync, key, now=now, wait_s=wait_s, first_at=first_at)
 
     async def prune(self, before: float) -> int:
         """See `store.Store.prune`."""
         return await greenlet_spawn(self.sync.prune, before)
 
 
+class _Transaction(SQLAlchemyTransaction):
+    """The sync session's transaction; the merchant works with the async one around it."""
+
+    def __init__(self, session: AsyncSession, vendor: Vendor, wait_s: float | None, wire: Any) -> None:
+        super().__init__(session.sync_session, vendor, wait_s, wire)
+        # Kept, for it must not be collected while its sync one is in use.
+        self._async_session = session
+
+    @property
+    def db(self) -> Any:
+        return self._async_session
+
+
 class _Sessions(SQLAlchemyStore):
     """The sync store over the sync sessions inside the async ones. Only to be used in a greenlet."""
 
     def __init__(self, sessions: Callable[[], AsyncSession], max_writers: int) -> None:
-        # The async sessions are kept: they must not be collected while their sync one is in use.
         self._async_sessions = sessions
         super().__init__(lambda: sessions().sync_session, max_writers=max_writers)
 
-    def begin(self, wait_s: float | None = None) -> SQLAlchemyTransaction:
-        session = self._async_sessions()
-        transaction = SQLAlchemyTransaction(session.sync_session, self._vendor, wait_s)
-        transaction.async_session = session
-        return transaction
+    def begin(self, wait_s: float | None = None) -> _Transaction:
+        return _Transaction(self._async_sessions(), self._vendor, wait_s, self._wire)
 
     @contextmanager
     def reading(self) -> Iterator[AsyncSession]:  # type: ignore[override]
@@ -86,9 +109,7 @@ class AsyncWork:
     @property
     def db(self) -> AsyncSession:
         """See `Work.db`."""
-        self._work.db  # noqa: B018 (raises when there is nothing to write)
-        session = self._work.transaction.async_session  # type: ignore[attr-defined]
-        assert isinstance(session, AsyncSession)
+        session: AsyncSession = self._work.db
         return session
 
     @property

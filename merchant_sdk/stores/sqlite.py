@@ -43,7 +43,11 @@ _UNDO_WORK = f"ROLLBACK TO {_SAVEPOINT} /* oncegate */"
 _FIND = "SELECT kind, key, fingerprint, outcome, reply, at FROM oncegate_once WHERE kind = ? AND key = ?"
 _PUT = "INSERT OR REPLACE INTO oncegate_once (kind, key, fingerprint, outcome, reply, at) VALUES (?, ?, ?, ?, ?, ?)"
 _FORGET = "DELETE FROM oncegate_once WHERE kind = ? AND key = ?"
-_PRUNE = "DELETE FROM oncegate_once WHERE at < ?"
+_PRUNE = "DELETE FROM oncegate_once WHERE at < ? AND key <> ''"
+_PRUNED = (
+    "INSERT INTO oncegate_once (kind, key, fingerprint, outcome, reply, at) VALUES ('call', '', '', 'refused', '', ?) "
+    "ON CONFLICT (kind, key) DO UPDATE SET at = max(at, excluded.at)"
+)
 
 _OURS = "the transaction belongs to `once`: it commits when the block ends, and rolls back when you raise"
 
@@ -190,7 +194,10 @@ class SQLiteStore:
         connection = self._connect(sqlite3.Connection)
         try:
             with connection:
-                return int(connection.execute(_PRUNE, (before,)).rowcount)
+                dropped = int(connection.execute(_PRUNE, (before,)).rowcount)
+                if dropped:
+                    connection.execute(_PRUNED, (before,))
+                return dropped
         finally:
             connection.close()
 

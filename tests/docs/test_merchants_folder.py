@@ -19,7 +19,7 @@ from gateway.commands.merchant_check.plan import FAULTS
 from gateway.core.outcome import TABLE, OutcomeKind
 from gateway.service.declarations import read_tool
 from merchant_sdk import verify
-from merchant_sdk.wire import parse_call, parse_question
+from merchant_sdk.wire import Question, parse_call, parse_question
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -75,7 +75,8 @@ def test_the_protocols_other_bodies_are_what_the_code_reads(page: Any) -> None:
     """The status question and the registration, as shown."""
     protocol = page("docs/merchants/protocol.md")
     (question,) = protocol.blocks("The status endpoint", "json")
-    assert parse_question(question.encode()) == json.loads(question)["idempotency_key"]
+    asked = json.loads(question)
+    assert parse_question(question.encode()) == Question(asked["idempotency_key"], asked["first_at"])
     (registration,) = protocol.blocks("Registering", "json")
     assert read_tool(json.loads(registration)).status_endpoint == "https://shop.example/tools/status"
 

@@ -55,6 +55,7 @@ async def test_p5_4_a_call_whose_answer_was_lost_settles_by_itself(
     assert len(sent) == 1
     question = next(request for request in merchant.requests if request.target.endswith("/status"))
     assert question.json["idempotency_key"] == first.json["effect_id"]
+    assert 0 <= time.time() - question.json["first_at"] < 3600, "in seconds, and not before it was sent"
     signed = verify([secret], question.headers, question.body, now=time.time())
     assert signed.id != first.json["effect_id"]
     assert [event["type"] for event in call["events"]][-2:] == ["effect.indeterminate", "effect.resolved"]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from gateway.demo import kitchen
+from gateway.demo.kitchen import count_orders
 
 ANYWHERE = {"address": "Kochi"}
 
@@ -22,7 +28,17 @@ def app(demo: Any, database: Path, secret: str, clock: Any) -> Any:
 
 @pytest.fixture
 def count(demo: Any, database: Path) -> Any:
-    return lambda: demo.count_orders(database)
+    return lambda: count_orders(database)
+
+
+def test_what_makes_it_a_merchant_is_ten_lines(demo: Any) -> None:
+    """The rest sells dosas, and knows nothing of keys, transactions or replies."""
+    tree = ast.parse(inspect.getsource(demo.create_shop) + inspect.getsource(demo.purchase))
+    lines = [line for function in tree.body for line in function.body[1:]]  # type: ignore[attr-defined]
+    assert len(lines) <= 10
+    assert all(line.end_lineno - line.lineno == 0 for line in lines)
+    sells = inspect.getsource(kitchen)
+    assert not re.search(r"merchant_sdk import (?!Line, Refused\n)|once|commit\(|CallKey|request_key\(", sells)
 
 
 async def fill(gateway: Any, app: Any, key: str, conversation: str = "c-1") -> None:

@@ -26,7 +26,7 @@ from merchant_sdk import (
     redeem,
     request_key,
 )
-from merchant_sdk.once import decide
+from merchant_sdk.deciding import decide
 from merchant_sdk.store import Record
 
 TOKEN_SECRET = "whsec_" + base64.b64encode(bytes(32)).decode()
@@ -361,7 +361,7 @@ def test_old_records_are_pruned_and_young_ones_kept(store: SQLiteStore, rows: Ro
     clock.at += 100
     place("k2")
     assert store.prune(clock.at) == 1
-    assert [row[0] for row in rows("SELECT key FROM oncegate_once")] == ["k2"]
+    assert [row[0] for row in rows("SELECT key FROM oncegate_once WHERE key <> ''")] == ["k2"]
 
 
 FOUND = Record("call", "k", "f", "succeeded", '"O-1"', 100.0)

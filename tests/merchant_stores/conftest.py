@@ -98,9 +98,9 @@ class Desk:
             work.reply("cancelled")
         self.after()
 
-    def status(self, call: str, wait_s: float = 0.05) -> Any:
+    def status(self, call: str, wait_s: float = 0.05, first_at: float | None = None) -> Any:
         try:
-            return call_status(self.store, call, now=self.clock, wait_s=wait_s)
+            return call_status(self.store, call, now=self.clock, wait_s=wait_s, first_at=first_at)
         finally:
             self.after()
 
@@ -143,8 +143,8 @@ class AsyncDesk(Desk):
 
         asyncio.run(run())
 
-    def status(self, call: str, wait_s: float = 0.05) -> Any:
-        return asyncio.run(self.store.status(call, now=self.clock, wait_s=wait_s))
+    def status(self, call: str, wait_s: float = 0.05, first_at: float | None = None) -> Any:
+        return asyncio.run(self.store.status(call, now=self.clock, wait_s=wait_s, first_at=first_at))
 
     def prune(self, before: float) -> int:
         return int(asyncio.run(self.store.prune(before)))
@@ -288,8 +288,19 @@ def make_django(request: pytest.FixtureRequest, vendor: str) -> Iterator[Desk]:
     if vendor == "postgresql":
         conninfo = request.getfixturevalue("postgres_database")
         at = _socket_of(conninfo)
-        found = {"ENGINE": "django.db.backends.postgresql", "HOST": at["host"], "USER": "shop", "NAME": at["dbname"]}
+        found: dict[str, Any] = {
+            "ENGINE": "django.db.backends.postgresql",
+            "HOST": at["host"],
+            "USER": "shop",
+            "NAME": at["dbname"],
+        }
         read = _read_postgres(conninfo)
+    elif vendor == "mysql":
+        pymysql.install_as_MySQLdb()  # Django's engine wants mysqlclient or what passes for it
+        where = request.getfixturevalue("mariadb_database")
+        found = {"ENGINE": "django.db.backends.mysql", "USER": "root", "NAME": where[1]}
+        found["OPTIONS"] = {"unix_socket": where[0]}
+        read = _read_mariadb(where)
     else:
         path = request.getfixturevalue("sqlite_database")
         found = {"ENGINE": "django.db.backends.sqlite3", "NAME": path, "OPTIONS": {"timeout": 10}}
@@ -338,6 +349,7 @@ DESKS: dict[str, tuple[str, Callable[..., Iterator[Desk]], Any]] = {
     "async-mariadb": ("mysql", make_async, "mysql"),
     "django-sqlite": ("sqlite", make_django, "sqlite"),
     "django-postgresql": ("postgresql", make_django, "postgresql"),
+    "django-mariadb": ("mysql", make_django, "mysql"),
 }
 
 

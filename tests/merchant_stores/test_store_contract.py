@@ -11,8 +11,13 @@ from typing import Any
 import pytest
 
 from merchant_sdk import KeyConflict, Line, Refused, RequestKey, issue_token, redeem, request_key
+from merchant_sdk.call_status import CLOCKS_DIFFER_S
 
 TOKEN_SECRET = "whsec_" + base64.b64encode(bytes(32)).decode()
+START = 1_796_000_000.0
+DAY_S = 86_400.0
+# SQLite has one writer; the others are tried where their isolation differs.
+PRUNES_BESIDE = ["sqlite3", "psycopg", "psycopg-repeatable-read", "psycopg-serializable", "sqlalchemy-mariadb"]
 PURCHASE = {"purpose": "order", "buyer": "b-1", "cart": [Line("pizza", 1)]}
 WAIT_S = 30.0
 
@@ -251,6 +256,49 @@ def test_p5_4_void_is_binding_for_a_late_arrival(desk: Any) -> None:
     assert (late.value.code, late.value.status) == ("void", 410)
     assert desk.orders() == []
     assert desk.place("k2", derived()) == {"for": "b-1"}, "the purchase itself is free"
+
+
+def test_p5_4_a_key_whose_record_may_have_been_pruned_is_never_void(desk: Any) -> None:
+    """5.4: its order may exist. What was first sent after the last prune is as certain as ever."""
+    desk.place("old")
+    desk.clock.at += 100 * DAY_S
+    desk.place("young")
+    pruned = desk.clock.at - 30 * DAY_S
+    assert desk.prune(pruned) == 1
+    for first_at in (None, START, pruned, pruned + CLOCKS_DIFFER_S - 1):
+        assert desk.status("old", first_at=first_at).to_json() == '{"status":"unknown"}', first_at
+    assert desk.status("never came", first_at=pruned + CLOCKS_DIFFER_S).state == "void"
+    with pytest.raises(Refused) as late:
+        desk.place("never came")
+    assert late.value.status == 410
+    assert desk.status("young").state == "committed"
+    assert desk.prune(pruned - DAY_S) == 0
+    assert desk.status("old", first_at=pruned).state == "unknown", "an earlier prune takes nothing back"
+    assert desk.orders() == ["b-1", "b-1"]
+
+
+def test_p5_4_a_prune_that_dropped_nothing_leaves_void_possible(desk: Any) -> None:
+    """5.4: as long as every record is there, a key without one never came; and how far it was pruned outlives prunes."""
+    desk.place("k1")
+    assert desk.prune(desk.clock.at - 30 * DAY_S) == 0
+    assert desk.status("never came").state == "void"
+    desk.clock.at += 100 * DAY_S
+    assert [desk.prune(desk.clock.at), desk.prune(desk.clock.at + 1)] == [2, 0]
+    assert desk.status("k1").state == "unknown"
+
+
+@pytest.mark.parametrize("desk", PRUNES_BESIDE, indirect=True)
+def test_p5_4_a_prune_beside_the_question_is_seen_by_it(desk: Any) -> None:
+    """5.4: the record is gone before the question finds nothing, in every isolation; so is what says so."""
+    for turn in range(8):
+        desk.place(f"k{turn}")
+        desk.clock.at += 1
+
+        def act(number: int, key: str = f"k{turn}") -> Any:
+            return desk.status(key, wait_s=WAIT_S).state if number % 3 else desk.prune(desk.clock.at)
+
+        told = together(6, act)
+        assert {word for word in told if isinstance(word, str)} <= {"committed", "unknown"}, told
 
 
 def test_p5_4_a_refused_call_is_void(desk: Any) -> None:

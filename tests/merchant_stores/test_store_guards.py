@@ -36,7 +36,7 @@ def _raw(sql: str) -> Callable[[Any], Any]:
 
 # An async session is the sync one underneath, so its guards are tried there.
 ON_POSTGRES = ["psycopg", "sqlalchemy-postgresql", "django-postgresql"]
-SYNC = ["sqlite3", "sqlalchemy-sqlite", "sqlalchemy-mariadb", "django-sqlite", *ON_POSTGRES]
+SYNC = ["sqlite3", "sqlalchemy-sqlite", "sqlalchemy-mariadb", "django-sqlite", "django-mariadb", *ON_POSTGRES]
 
 
 @pytest.mark.parametrize("desk", SYNC, indirect=True)
@@ -183,3 +183,36 @@ def test_a_read_sees_one_snapshot_and_cannot_write(desk: Any) -> None:
     desk.after()
     assert desk.orders() == ["b-1"]
     assert desk.place("k2") == {"for": "b-1"}, "the connection is as it was"
+
+
+class Forgetful:
+    """A pool of one connection that comes back as a proxy's would: the server does not know what was prepared on it."""
+
+    def __init__(self, conninfo: str) -> None:
+        self.connection = psycopg.connect(conninfo, autocommit=True)
+
+    def getconn(self) -> psycopg.Connection[Any]:
+        return self.connection
+
+    def putconn(self, conn: psycopg.Connection[Any]) -> None:
+        conn.execute("DISCARD ALL")
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_a_proxy_that_does_not_know_the_prepared_names_costs_nothing_but_the_names(
+    postgres_database: str, engine: sa.Engine, direct: bool
+) -> None:
+    """pgbouncer and `DISCARD ALL`: the claim begins anew, once, and nothing is done twice."""
+    pool = Forgetful(postgres_database)
+    store: Any = PsycopgStore(pool, create_table=True)
+    if not direct:
+        sa.event.listen(engine, "checkin", lambda raw, _record: raw and raw.execute("DEALLOCATE ALL") and raw.commit())
+        store = SQLAlchemyStore(sessionmaker(engine))
+    for call in ("k1", "k2", "k3", "k1"):
+        with once(store, CallKey(call, "f"), now=lambda: 1.0) as work:
+            if not work.done:
+                _raw("INSERT INTO orders (buyer) VALUES ('b-1')")(work.db)
+                work.reply("placed")
+    pool.connection.close()
+    with psycopg.connect(postgres_database) as db:
+        assert db.execute("SELECT count(*) FROM orders").fetchone() == (3,)

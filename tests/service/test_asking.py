@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -94,6 +95,7 @@ async def stored(world: Any, tool_call_id: str = "n1") -> dict[str, Any]:
 async def test_p5_4_a_call_that_became_unknown_is_asked_about_and_settles_by_itself(world, shop):
     """5.4, 6: signed, with the key and the context of the call; nobody had to ask for anything."""
     shop.says = COMMITTED
+    began = int(time.time())  # the ledger's own clock
     first = await world.call(tool_call_id="n1", turn="t1", step=1, attempt=2)
     assert first.status == "indeterminate"
     await passes(world, 0.9)
@@ -101,7 +103,9 @@ async def test_p5_4_a_call_that_became_unknown_is_asked_about_and_settles_by_its
     await passes(world, 0.25)
     (question,) = shop.questions
     assert question.url == STATUS
-    assert json.loads(question.body) == {
+    asked = json.loads(question.body)
+    assert began <= asked.pop("first_at") <= time.time()
+    assert asked == {
         "idempotency_key": first.effect_id,
         "tool": "create_order",
         "context": {"company": "shop1", "conversation": "c1", "turn": "t1", "tool_call_id": "n1", "attempt": 2},

@@ -75,7 +75,8 @@ class Writer:
     def question(self, key: str, conversation: str | None = None) -> Sealed:
         """A status question about a key."""
         context = json.dumps(self._context(conversation or f"check-{self.fresh()}"))
-        body = f'{{"idempotency_key":{json.dumps(key)},"tool":{json.dumps(self._target.tool)},"context":{context}}}'
+        asked = f'{{"idempotency_key":{json.dumps(key)},"tool":{json.dumps(self._target.tool)},"context":{context}'
+        body = f'{asked},"first_at":{int(self._now())}}}'
         sealed = self.seal(f"status{self.fresh()}", body.encode()).without("Idempotency-Key")
         return replace(sealed, url=self._target.status_url or "")
 

@@ -23,4 +23,6 @@ class Migration(migrations.Migration):  # type: ignore[misc]
 
     initial = True
     dependencies: ClassVar[list[tuple[str, str]]] = []
-    operations: ClassVar[list[Any]] = [migrations.RunPython(create, drop)]
+    # No transaction of its own: MySQL and MariaDB cannot roll a table back, and Django refuses to try. Where it can be
+    # rolled back, the migration as a whole is.
+    operations: ClassVar[list[Any]] = [migrations.RunPython(create, drop, atomic=False)]

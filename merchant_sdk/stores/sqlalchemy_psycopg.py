@@ -1,0 +1,85 @@
+"""SQLAlchemy over psycopg: the claim travels with BEGIN, past SQLAlchemy's cursors but on its connection.
+
+What it raises is SQLAlchemy's, as for every statement of the session. The reply goes before the commit in a message of
+its own: hooks that write in `before_commit` belong to the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+import sqlalchemy
+from psycopg import pq
+from sqlalchemy import exc
+from sqlalchemy.util import await_only
+
+from merchant_sdk.errors import TransactionMisuse
+from merchant_sdk.store import Record
+from merchant_sdk.stores.postgres_wire import CLAIM, PUT, Statement, Wire, begin_text, check_put, say, say_async
+
+
+class PsycopgConnection:
+    """The claims and the replies of one transaction."""
+
+    def __init__(self, connection: sqlalchemy.Connection, wire: Wire) -> None:
+        self._connection = connection
+        self._raw: Any = connection.connection.driver_connection
+        self._async = isinstance(self._raw, psycopg.AsyncConnection)
+        self._wire = wire
+
+    def claim(self, wanted: Record) -> bool:
+        """Whether the row was written. Raises DBAPIError."""
+        idle = self._raw.pgconn.transaction_status == pq.TransactionStatus.IDLE
+        try:
+            # Not where the merchant's own hooks have begun already: then the claim is a message of its own.
+            return self._begin_and_claim(wanted) if idle else self._claimed(b"", wanted)
+        except psycopg.Error as error:
+            raise self._as_sqlalchemys(error) from error
+
+    def put(self, records: Sequence[Record]) -> None:
+        """Raises DBAPIError, and TransactionMisuse where a claim is gone."""
+        try:
+            check_put(self._say(b"; ".join([self._text(PUT, record) for record in records])))
+        except psycopg.Error as error:
+            raise self._as_sqlalchemys(error) from error
+
+    def check(self) -> None:
+        """Raises TransactionMisuse where COMMIT would be a ROLLBACK without an error."""
+        if self._raw.pgconn.transaction_status != pq.TransactionStatus.INTRANS:
+            raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
+
+    def _begin_and_claim(self, wanted: Record) -> bool:
+        begin = begin_text(self._raw) + b"; "
+        try:
+            if names := self._wire.prepare(self._raw):
+                self._say(names)
+                self._wire.prepared(self._raw)
+            return self._claimed(begin, wanted)
+        except psycopg.Error as error:
+            if not self._wire.give_up_names(error):
+                raise
+        if self._raw.pgconn.transaction_status != pq.TransactionStatus.IDLE:
+            self._say(b"ROLLBACK")
+        return self._claimed(begin, wanted)
+
+    def _claimed(self, before: bytes, wanted: Record) -> bool:
+        return self._say(before + self._text(CLAIM, wanted))[-1].command_tuples == 1
+
+    def _text(self, statement: Statement, record: Record) -> bytes:
+        return self._wire.text(statement, self._raw, record)
+
+    def _say(self, text: bytes) -> list[pq.abc.PGresult]:
+        return await_only(say_async(self._raw, text)) if self._async else say(self._raw, text)
+
+    def _as_sqlalchemys(self, error: psycopg.Error) -> BaseException:
+        if self._raw.closed:
+            # Asked through SQLAlchemy, which then takes the connection out of its pool, and says so.
+            try:
+                self._connection.exec_driver_sql("SELECT 1")
+            except exc.DBAPIError as told:
+                return told
+        return exc.DBAPIError.instance(
+            "oncegate_once", None, error, psycopg.Error, dialect=self._connection.dialect, hide_parameters=True
+        )
