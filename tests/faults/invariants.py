@@ -19,6 +19,7 @@ from gateway.core.ports import MerchantRequest
 from gateway.core.record import Effect, Mode, Status
 from tests.faults import endings, judged, judged_writes
 from tests.faults.approvals import Approvals, same_work
+from tests.faults.limited import Limited
 from tests.faults.merchant import Order
 from tests.faults.replies import UNAVAILABLE, Meaning, Reply
 from tests.faults.shop import BY_NAME
@@ -80,6 +81,7 @@ class Watch:
         self.writer: Served | None = None
         """The request whose write is applied just now."""
         self.approvals = Approvals(self)
+        self.limits = Limited(self)
         self.granted_at: dict[str, float] = {}
         """When an approval was granted, by its id."""
         self.claimed_at: dict[tuple[str, bytes], float] = {}
@@ -119,6 +121,7 @@ class Watch:
                 if judge is not None:
                     judge(self, event.effect_id.hex(), stood, becomes, event, now_ms)
         self.approvals.written(before, writes)
+        self.limits.written(writes)
         for effect in writes.effects.values():
             if effect is not None and len(effect.tokens) > MAX_TOKENS + self.absences[effect.hex]:
                 self.broke("9.4", f"{effect.hex[:8]} keeps {len(effect.tokens)} tokens")
@@ -173,6 +176,7 @@ class Watch:
     def runs(self, job: Job, key: str) -> None:
         """A runtime begins its work, as it was told that it may."""
         self.world.say("runtime", f"runs {key[:8]} ({job})")
+        self.limits.runs(key)
         if not self.started[key] and key not in self.forgotten:
             self.broke("7.6", f"{key[:8]} is run by somebody for whom no effect.executing was written")
 
@@ -185,6 +189,7 @@ class Watch:
         assert served is not None, "nobody sends but for a request"
         served.sends += 1
         served.keys.add(key)
+        self.limits.runs(key)
         if not served.token and effect is not None and effect.tokens:
             served.token = effect.tokens[-1]
         at_most_once = BY_NAME[served.ask.tool].mode is Mode.AT_MOST_ONCE
@@ -243,6 +248,7 @@ class Watch:
     def answered(self, served: Served, answer: Any) -> None:
         """A gateway answers, at this very moment."""
         served.answered = True
+        self.limits.answered(served, answer)
         if isinstance(answer, GatewayError):
             self.answers[answer.code] += 1
             self.world.say(f"gateway {served.gateway}", f"answers {served.ask.call}: {answer.code}")

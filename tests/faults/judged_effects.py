@@ -21,7 +21,7 @@ _DECIDED: Final = (
     *("ledger_unavailable", "call_in_flight", "approval_decided", "approval_outdated", "grant_refused", "forbidden"),
     *("not_found", "merchant_unreachable", "merchant_not_ready"),
 )
-_DECISIONS: Final = ("proceed", "replay", "blocked", "denied")
+_DECISIONS: Final = ("proceed", "replay", "blocked", "denied", "rate_limited")
 
 
 def submission(watch: Watch, served: Served, job: Job, answer: Any) -> None:

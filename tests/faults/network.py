@@ -56,7 +56,7 @@ class LedgerWire:
         self._wait = ClaimWait(replicas=1, fsync=world.plan.seed % 2 == 1, timeout_s=0.1) if world.plan.waits else None
 
     async def read(self, where: Where) -> View:
-        found: View = await self._ask(On.READ, lambda: self._world.ledger.read(where))
+        found: View = await self.ask(On.READ, lambda: self._world.ledger.read(where))
         return found
 
     async def swap(self, where: Where, view: View, writes: Writes) -> Swap:
@@ -82,42 +82,47 @@ class LedgerWire:
                 self._wait.check([1, int(not short)] if self._wait.fsync else int(not short))
             return swap
 
-        done: Swap = await self._ask(kind, write, fault, writes)
+        try:
+            done: Swap = await self.ask(kind, write, fault, writes)
+        except LedgerUnavailable as lost:
+            if served is not None and lost.may_have_run and kind is not On.END:
+                served.unheard = True
+            raise
         return done
 
     async def append(self, log: EventLog, events: Sequence[Event], keep_ms: int) -> None:
-        await self._ask(On.READ, lambda: self._world.ledger.append(log.digest, events))
+        await self.ask(On.READ, lambda: self._world.ledger.append(log.digest, events))
 
     async def append_each(self, lines: Sequence[Line]) -> None:
         if lines:
-            await self._ask(On.READ, lambda: self._world.ledger.append_each(lines))
+            await self.ask(On.READ, lambda: self._world.ledger.append_each(lines))
 
     async def events(self, conversation: bytes, after: int, limit: int) -> list[LoggedEvent]:
-        found: list[LoggedEvent] = await self._ask(
+        found: list[LoggedEvent] = await self.ask(
             On.READ, lambda: self._world.ledger.events(conversation, after, limit)
         )
         return found
 
     async def due(self, limit: int, cursor: str | None = None) -> Page:
-        found: Page = await self._ask(On.READ, lambda: self._world.ledger.due(limit, cursor))
+        found: Page = await self.ask(On.READ, lambda: self._world.ledger.due(limit, cursor))
         return found
 
     async def unknown(self, company: str | None, cursor: str | None, limit: int) -> Page:
-        found: Page = await self._ask(On.READ, lambda: self._world.ledger.unknown(company, cursor, limit))
+        found: Page = await self.ask(On.READ, lambda: self._world.ledger.unknown(company, cursor, limit))
         return found
 
     async def pending(self, company: str, cursor: str | None, limit: int) -> Page:
-        found: Page = await self._ask(On.READ, lambda: self._world.ledger.pending(company, cursor, limit))
+        found: Page = await self.ask(On.READ, lambda: self._world.ledger.pending(company, cursor, limit))
         return found
 
     async def named(self, conversation: bytes, effect: bytes) -> Effect | None:
-        found: Effect | None = await self._ask(On.READ, lambda: self._world.ledger.named(conversation, effect))
+        found: Effect | None = await self.ask(On.READ, lambda: self._world.ledger.named(conversation, effect))
         return found
 
     async def ready(self) -> None:
-        await self._ask(On.READ, lambda: None)
+        await self.ask(On.READ, lambda: None)
 
-    async def _ask(
+    async def ask(
         self, kind: On, run: Callable[[], Any], fault: Fault | None = None, writes: Writes | None = None
     ) -> Any:
         world, loop = self._world, self._world.loop
