@@ -102,13 +102,16 @@ class CountersWire:
         world, served = self._world, SERVED.get()
         if served is None:
             return  # the history is over, and lets go of what was under way
-        world.watch.limits.gives_back(served, counter)
 
         def back() -> None:
             world.counters.give_back(counter, taken)
             world.watch.limits.given_back(served, counter)
 
-        await self._ledger.ask(On.GIVE_BACK, back, world.meets(On.GIVE_BACK))
+        try:
+            await self._ledger.ask(On.GIVE_BACK, back, world.meets(On.GIVE_BACK))
+        except LedgerUnavailable:
+            world.watch.limits.cannot_give_back(served)
+            raise
 
 
 FAULTS: Final = (

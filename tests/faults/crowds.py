@@ -22,6 +22,8 @@ _CALLS: Final = tuple(target for target in ORDERS if target in BY_NAME)
 
 def limited(rng: random.Random, plan: Plan, faults: Chosen) -> Plan:
     """Several at once, or in a row, of one target."""
+    if rng.random() < 0.12:
+        return _at_its_end(rng, plan)
     policy = rng.choice(POLICIES)
     number = rng.choice((2, 3, 3, 4, 5))
     asks: tuple[Ask, ...] = ()
@@ -35,6 +37,21 @@ def limited(rng: random.Random, plan: Plan, faults: Chosen) -> Plan:
         found.append(Fault("policy changes", On.TIME, rng.uniform(0.2, 9), 0, 0.0, rng.choice(("allow", *LIMITS))))
     decided = approvers(rng, plan.gateways, 3) if policy == HELD else ()
     return replace(plan, asks=asks, jobs=jobs, approvers=decided, policy=policy, faults=tuple(found))
+
+
+def _at_its_end(rng: random.Random, plan: Plan) -> Plan:
+    """Counted at the end of a window, and heard of, or given back, in the next one, which others have filled."""
+    limit = LIMITS["two calls a conversation"]
+    end = 0.1 + limit.window_s
+    first = Ask(0.1, 0, "c1", "call_0", rng.choice(_CALLS), "L0", "t0", 1, 1, "wish 0", tries=PATIENT)
+    times = (first.at, end - rng.uniform(0.01, 0.1), *(end + rng.uniform(0.1, 0.4) for _ in range(2)), end + 1.0)
+    asks = tuple(
+        replace(first, at=at, call=f"call_{n}", sku=f"L{n}", intent=f"wish {n}", gateway=n % plan.gateways)
+        for n, at in enumerate(times)
+    )
+    slow = Fault("count reply slow", On.COUNT, 2.0, 0, rng.uniform(0.4, 0.8))
+    unsent = Fault("claim not sent", On.CLAIM, 4.0)
+    return replace(plan, asks=asks, policy=limit.name, faults=(slow, unsent)[: rng.choice((1, 2, 2))])
 
 
 def _calls(rng: random.Random, gateways: int, number: int, policy: str) -> tuple[Ask, ...]:

@@ -26,7 +26,8 @@ from tests.faults.clock import GatewayClock
 from tests.faults.counters import CountersWire
 from tests.faults.limits import arguments_of
 from tests.faults.loop import OWNER, Loop, Step
-from tests.faults.network import SERVED, LedgerWire, MerchantWire
+from tests.faults.merchant_wire import MerchantWire
+from tests.faults.network import SERVED, LedgerWire
 from tests.faults.plan import COMPANY, Ask
 from tests.faults.shop import (
     LEASE_MARGIN_S,

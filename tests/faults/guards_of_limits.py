@@ -12,7 +12,7 @@ from gateway.core import claim as claiming
 from gateway.core import holding, policy_limits, repeats
 from gateway.core.policy_limits import Counted, RateLimit
 from gateway.service import claiming as asking
-from gateway.service import claims, rate_limits
+from gateway.service import rate_limits
 from gateway.service.claiming import Claiming
 from gateway.service.rate_limits import RateLimits
 from gateway.service.refusal_log import RefusalLog
@@ -146,6 +146,10 @@ def _repeats(plan: Plan) -> bool:
     return plan.theme == "limited" and any(ask.how is How.REISSUED for ask in plan.asks)
 
 
+def _at_an_end(plan: Plan) -> bool:
+    return plan.theme == "limited" and any(fault.kind == "count reply slow" for fault in plan.faults)
+
+
 GUARDS_OF_LIMITS: Final = (
     Guard(
         "limits are asked",
@@ -175,7 +179,6 @@ GUARDS_OF_LIMITS: Final = (
         "what is granted but not new does not count", "7.5", ((asking, "_began", _whatever_is_granted),), fits=_LIMITED
     ),
     Guard("counted once a claim", "7.5", _of_claiming(_counted_again), fits=_LIMITED),
-    Guard("a grant does not count", "7.5", ((claims, "_unlimited", lambda judged: judged),), fits=_under("held")),
     Guard("amounts are summed", "7.5", ((rate_limits, "counted", _one_each),), fits=_under("buyer")),
     Guard("sums are rounded up", "7.5", ((rate_limits, "ROUND_CEILING", ROUND_FLOOR),), fits=_under("buyer")),
     Guard("each is counted apart", "7.5", ((policy_limits, "_whom", _together),), fits=_LIMITED),
@@ -185,5 +188,5 @@ GUARDS_OF_LIMITS: Final = (
     Guard("a limited call is in the log", "7.6", ((RefusalLog, "rate_limited", _unsaid),), fits=_LIMITED),
     Guard("count and end are one step", "7.5", world=_many_steps, fits=_LIMITED),
     Guard("windows end", "7.5", world=_endless, fits=_LIMITED),
-    Guard("given back to its own window", "7.5", world=_to_any_window, fits=_LIMITED),
+    Guard("given back to its own window", "7.5", world=_to_any_window, fits=_at_an_end),
 )

@@ -58,6 +58,8 @@ def _proceeds(watch: Watch, served: Served, job: Job, key: str) -> None:
         watch.broke("7.6", f"{job} may run, and no effect.executing was written")
     effect = watch.world.ledger.effect(bytes.fromhex(key))
     stranger = effect is not None and token_of(job.token) not in effect.tokens
+    # What it claimed just now its runtime may have given back before a slow answer came.
+    stranger = stranger and watch.claimed_at.get((key, token_of(job.token)), -1.0) < served.began
     if stranger and effect is not None and effect.status is Status.EXECUTING and key not in watch.stirred:
         watch.broke("4.3", f"{job} may run, and its token holds nothing")
     first = watch.firsts.setdefault((key, job.token), served.began)

@@ -58,8 +58,8 @@ class Limited:
         """Effects that a rule let pass uncounted."""
         self._ran: dict[tuple[bytes, int], dict[tuple[str, int], Decimal]] = defaultdict(dict)
         self._forgotten: set[bytes] = set()
-        self._giving: set[int] = set()
-        """Requests that have begun to give back: what of it fails stays counted."""
+        self._stuck: set[int] = set()
+        """Requests that could not give back: what they had counted stays counted."""
         self._known: dict[tuple[str, str, str], tuple[float, str]] = {}
         """When an id, or a token, was first answered with an effect of its own."""
         self._refusals = 0
@@ -104,8 +104,8 @@ class Limited:
     def heard(self, served: Served, counter: Counter) -> None:
         next(count for count in reversed(served.counts) if count.key == counter.key).heard = True
 
-    def gives_back(self, served: Served, counter: Counter) -> None:
-        self._giving.add(id(served))
+    def cannot_give_back(self, served: Served) -> None:
+        self._stuck.add(id(served))
 
     def given_back(self, served: Served, counter: Counter) -> None:
         standing = [c for c in served.counts if c.key == counter.key and not c.given_back]
@@ -183,10 +183,10 @@ class Limited:
             self._refused(served)
         else:
             self._answered(served, answer)
-        if served.unheard or id(served) in self._giving:
+        if served.unheard or id(served) in self._stuck:
             return  # what may have landed, or could not be given back, stays counted
         for count in served.counts:
-            if count.heard and not count.effects:
+            if count.heard and not count.effects and not count.given_back:
                 what = "refused" if refused else "nothing new"
                 self._watch.broke("7.5", f"{served.ask} is {what}, and stays counted by {count.limit.name}")
 

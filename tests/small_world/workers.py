@@ -14,7 +14,8 @@ from gateway.core import decisions as d
 from gateway.core import step as steps
 from gateway.core.conversation import View, Where, Writes, assumed_empty, narrowed
 from gateway.core.record import Effect, Fault, Outcome, Status
-from gateway.core.requests import Claim, End, Lose, Release, Settle, Withdraw, where_of
+from gateway.core.requests import Claim, End, Expire, Grant, Lose, Refuse, Release, Settle, Withdraw, where_of
+from gateway.service.decide_approval import TRIES as GRANT_TRIES
 from gateway.service.running import SETTLE_TRIES
 from tests.small_world.ledger import Ledger
 from tests.small_world.numbers import Numbers
@@ -24,6 +25,8 @@ from tests.small_world.story import Broken
 REFUSED: Final = Outcome(Status.FAILED, fault=Fault("merchant_refused", "No."))
 UNREAD: Final = -1
 NOT_SENT: Final = "not_sent"
+DECIDER: Final = "ops"
+Asked = Claim | End | Withdraw | Grant | Refuse | Expire
 
 
 class Answer(NamedTuple):
@@ -90,7 +93,20 @@ class Machine:
         worker = Worker(caller, token, gateway, "claiming", request, where, since=now)
         return [("takes the call for new", worker._replace(view=guess)), ("will look first", worker)]
 
-    def request(self, request: Claim | End | Withdraw) -> int:
+    def decides(self, held: Effect, caller: int, token: int, gateway: int, now: int, *, grants: bool) -> Worker:
+        """Somebody who has seen an approval and decides it; `caller`: whose call it is of."""
+        assert held.approval is not None
+        claim = self.situation.claim(caller, token)
+        decision: Grant | Refuse
+        if grants:
+            decision = Grant(held.effect_id, held.approval.id, DECIDER, claim)
+        else:
+            hold_ms = claim.terms.hold_ms
+            decision = Refuse(held.effect_id, held.approval.id, DECIDER, hold_ms, FOREVER_MS)
+        where = self.wheres.of(_decided_at(held, claim))
+        return Worker(caller, token, gateway, "deciding", self.request(decision), where, since=now)
+
+    def request(self, request: Asked) -> int:
         return self.requests.of(msgspec.msgpack.encode((type(request).__name__, _plain(request))), request)
 
     def judge(self, request: int, view: int) -> d.Step:
@@ -111,7 +127,7 @@ class Machine:
 
     def _ways(self, worker: Worker, contents: int, now: int) -> list[Move]:
         match worker.phase:
-            case "claiming" | "ending":
+            case "claiming" | "ending" | "deciding":
                 return self._trip(worker, contents, now)
             case "waiting":
                 claim: Claim = self.requests[worker.request]
@@ -189,16 +205,32 @@ class Machine:
             answer = Answer("ledger_unavailable")
             if not may_have_run:
                 return [self._over(worker, contents, told, answer)]
-            claim: Claim = self.requests[worker.request]
-            back = Worker(
-                worker.caller, worker.token, worker.gateway, "ending", self.request(Withdraw(claim)), answered=True
-            )
-            return [Move(told, contents, back._replace(where=self.wheres.of(claim.where())), answer, delayed)]
+            return [Move(told, contents, self._taking_back(worker, self.requests[worker.request]), answer, delayed)]
+        if worker.phase == "deciding":
+            return self._decision_failed(worker, contents, told, delayed, may_have_run=may_have_run)
         tries = min(SETTLE_TRIES, worker.tries + 1)
         again = worker._replace(tries=tries, view=UNREAD, where=self._end_where(worker))
         if tries < SETTLE_TRIES or worker.answered:
             return [Move(told, contents, again, None, delayed)]
         return [Move(told, contents, again._replace(answered=True), self._unrecorded(worker), delayed)]
+
+    def _taking_back(self, worker: Worker, claim: Claim) -> Worker:
+        back = Worker(
+            worker.caller, worker.token, worker.gateway, "ending", self.request(Withdraw(claim)), answered=True
+        )
+        return back._replace(where=self.wheres.of(claim.where()))
+
+    def _decision_failed(
+        self, worker: Worker, contents: int, told: str, delayed: Any, *, may_have_run: bool
+    ) -> list[Move]:
+        """A refusal is not said again by the gateway; a grant is, once it may have landed, and then taken back."""
+        decision: Grant | Refuse = self.requests[worker.request]
+        unheard = Answer("ledger_unavailable")
+        if isinstance(decision, Refuse) or not (may_have_run or worker.tries):
+            return [Move(told, contents, over(worker), unheard, delayed)]
+        if worker.tries + 1 < GRANT_TRIES:
+            return [Move(told, contents, worker._replace(tries=worker.tries + 1, view=UNREAD), None, delayed)]
+        return [Move(told, contents, self._taking_back(worker, decision.claim), unheard, delayed)]
 
     def _over(self, worker: Worker, contents: int, told: str, answer: Answer | None) -> Move:
         return Move(told, contents, over(worker), answer)
@@ -208,6 +240,8 @@ class Machine:
     def _decided(self, worker: Worker, contents: int, now: int, decision: d.Decision, told: str) -> Move:
         if worker.phase == "ending":
             return self._ended(worker, contents, decision, told)
+        if worker.phase == "deciding":
+            return self._approval(worker, contents, decision, told)
         match decision:
             case d.Granted(effect=effect):
                 # What it saw goes with it into its end, narrowed to what an end reads.
@@ -228,6 +262,29 @@ class Machine:
                 answer = Answer(code)
             case _:
                 raise AssertionError(f"a claim was answered {decision}")
+        return self._over(worker, contents, told, answer)
+
+    def _approval(self, worker: Worker, contents: int, decision: d.Decision, told: str) -> Move:
+        """What `service/decide_approval` makes of a decision on an approval."""
+        match decision:
+            case d.Granted(effect=effect):
+                grant: Grant = self.requests[worker.request]
+                key = self.records.of(_key(effect), effect)
+                runs = worker._replace(phase="granted", effect=key, request=self.request(grant.claim), tries=0)
+                return Move(f"{told}; granted", contents, runs)
+            case d.Approved(effect=effect):
+                came = effect.status in (Status.SUCCEEDED, Status.FAILED)
+                answer = _showing("granted", effect) if came else Answer("granted", shown=effect.effect_id)
+            case d.Settled(effect=effect):
+                answer = Answer("refused", shown=effect.effect_id)
+            case d.Wait():
+                answer = Answer("call_in_flight")
+            case d.Late():
+                answer = Answer("approval_decided")
+            case d.Denied() | d.Refused():
+                answer = Answer("grant_refused")
+            case _:
+                raise AssertionError(f"a decision was answered {decision}")
         return self._over(worker, contents, told, answer)
 
     def _ended(self, worker: Worker, contents: int, decision: d.Decision, told: str) -> Move:
@@ -310,7 +367,13 @@ def over(worker: Worker, phase: str = "over") -> Worker:
     return Worker(worker.caller, worker.token, worker.gateway, phase, 0, answered=True)
 
 
-def _plain(request: Claim | End | Withdraw) -> object:
+def _decided_at(held: Effect, claim: Claim) -> Where:
+    return _widened(claim.where((held.effect_id,)), d.Need(slots=held.slots))
+
+
+def _plain(request: Asked) -> object:
+    if isinstance(request, Grant):
+        return (request.effect_id, request.approval, request.claim.token)
     if isinstance(request, Claim):
         return (request.token, sorted(request.repeat_of))
     if isinstance(request, Withdraw):

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from gateway.core import decisions as d
 from gateway.core.record import Effect, Mode, Outcome, Status
-from gateway.core.requests import Claim, Lose, Resolve, where_of
+from gateway.core.requests import Claim, Expire, Grant, Lose, Resolve, where_of
 from tests.small_world.ledger import TICK_MS, Ledger
 from tests.small_world.numbers import Numbers
 from tests.small_world.promises import Promises
@@ -39,6 +39,7 @@ class State(NamedTuple):
     delays: int = 0
     ticks: int = 0
     resolves: int = 0
+    decisions: int = 0
 
 
 Next = tuple[str, State]
@@ -49,7 +50,7 @@ class World:
 
     def __init__(self, situation: Situation, *, compares: bool = True, settles_first: bool = True) -> None:
         self.situation = situation
-        self.ledger = Ledger(compares=compares)
+        self.ledger = Ledger(compares=compares, approved=situation.asks_policy)
         self.machine = Machine(situation, self.ledger, settles_first=settles_first)
         self.workers = Numbers()
         self.shops = Numbers()
@@ -58,7 +59,7 @@ class World:
         """What was going on when a promise broke."""
 
     def start(self) -> State:
-        tokens = 2 + self.situation.trouble.resends
+        tokens = 2 + self.situation.trouble.resends + self.situation.trouble.decisions
         return State(self.ledger.empty(), 1, self.shops.of(Shop()), (NOBODY,) * tokens)
 
     def next(self, state: State) -> Iterator[Next]:
@@ -88,7 +89,8 @@ class World:
 
     def settled(self, state: State) -> bool:
         """Nothing stirs any more; then nothing may be left in the middle."""
-        return all(number != NOBODY and self.workers[number].phase in OVER for number in state.workers[:2])
+        begun = (*state.workers[:2], *(number for number in state.workers[2:] if number != NOBODY))
+        return all(number != NOBODY and self.workers[number].phase in OVER for number in begun)
 
     # requests
 
@@ -96,6 +98,9 @@ class World:
         """A caller's first request; or one that it sends again, whatever became of the one before."""
         if token < 2:
             callers = [token]
+        elif token >= 2 + self.situation.trouble.resends:
+            yield from self._decides(state, token)
+            return
         elif token == 2 + state.resends:
             callers = [caller for caller in (0, 1) if state.workers[caller] != NOBODY]
         else:
@@ -108,6 +113,20 @@ class World:
                 )
                 after = self._with(state, token, worker)
                 yield told, after._replace(resends=state.resends + (token >= 2))
+
+    def _decides(self, state: State, token: int) -> Iterator[Next]:
+        """Somebody has looked at what is held, and goes to decide it."""
+        number = token - 2 - self.situation.trouble.resends
+        if number != state.decisions:
+            return
+        for held in self.ledger.effects(state.contents):
+            if held.status is not Status.AWAITING_APPROVAL or held.approval is None or held.granted:
+                continue
+            caller = next(n for n, ask in enumerate(self.situation.asks) if ask.call == held.tool_call_id)
+            for grants in (True, False):
+                worker = self.machine.decides(held, caller, token, number % 2, state.now, grants=grants)
+                told = f"somebody will {'grant' if grants else 'refuse'} it at gateway {GATEWAYS[number % 2]}"
+                yield told, self._with(state, token, worker)._replace(decisions=state.decisions + 1)
 
     def _with(self, state: State, token: int, worker: Worker) -> State:
         workers = state.workers
@@ -211,11 +230,19 @@ class World:
                 if effect.lapsed(state.now * TICK_MS):
                     lose = Lose(effect.effect_id, None, "lease lapsed")
                     yield "the sweeper finds a lapsed lease", state._replace(sweeper=self._errand(state, lose, effect))
+                if self._overdue(effect, state.now):
+                    expire = Expire(effect.effect_id, TICK_MS, FOREVER_MS)
+                    errand = self._errand(state, expire, effect)
+                    yield "the sweeper finds a hold that nobody decided", state._replace(sweeper=errand)
             return
         for told, contents, errand in self._goes_on(state, state.sweeper):
             after = state._replace(contents=contents, sweeper=errand)
             self._check(after, told := f"the sweeper {told}")
             yield told, after
+
+    def _overdue(self, effect: Effect, now: int) -> bool:
+        held = effect.status is Status.AWAITING_APPROVAL and self.situation.approvals
+        return held and effect.overdue(now * TICK_MS, TICK_MS)
 
     def _operator(self, state: State) -> Iterator[Next]:
         trouble = self.situation.trouble
@@ -254,7 +281,7 @@ class World:
             for worker in holders
         )
 
-    def _errand(self, state: State, request: Lose | Resolve, effect: Effect) -> tuple[int, int, int]:
+    def _errand(self, state: State, request: Lose | Resolve | Expire, effect: Effect) -> tuple[int, int, int]:
         where = where_of(effect)
         view = self.ledger.read(state.contents, where, state.now)
         return self.machine.request(request), self.machine.wheres.of(where), view
@@ -288,7 +315,8 @@ class World:
 
     def _not_withdrawn(self, state: State, delayed: tuple[int, int, int]) -> None:
         request = self.machine.requests[delayed[0]]
-        claims = isinstance(request, Claim) and not isinstance(self.machine.judge(*delayed[::2]).decision, d.Again)
+        request = request.claim if isinstance(request, Grant) else request
+        claims = isinstance(request, Claim) and isinstance(self.machine.judge(*delayed[::2]).decision, d.Granted)
         started = [self.workers[number] for number in state.workers if number != NOBODY]
         if claims and any(w.phase == "over" and b"token-%d" % w.token == request.token for w in started):
             raise Broken("4.11: a claim landed that had been withdrawn")
@@ -312,8 +340,13 @@ class World:
 
     def _time(self, state: State, alive: bool) -> Iterator[Next]:
         """Time matters where a lease runs, and goes on for as long as one does once nobody is left to end it."""
-        running = [e for e in self.ledger.effects(state.contents) if e.status is Status.EXECUTING]
-        if not running or any(e.lapsed(state.now * TICK_MS) for e in running):
+        standing = self.ledger.effects(state.contents)
+        ends = [e for e in standing if e.status is Status.EXECUTING or (self.situation.approvals and _held(e))]
+        if not ends or any(e.lapsed(state.now * TICK_MS) or self._overdue(e, state.now) for e in ends):
             return
         if state.ticks < self.situation.trouble.ticks or not alive:
-            yield "the lease lapses", state._replace(now=state.now + 1, ticks=state.ticks + 1)
+            yield "what runs and what is held lapses", state._replace(now=state.now + 1, ticks=state.ticks + 1)
+
+
+def _held(effect: Effect) -> bool:
+    return effect.status is Status.AWAITING_APPROVAL
