@@ -97,9 +97,8 @@ class Situation:
     def searches(self) -> tuple[Trouble, ...]:
         """What a whole search goes through, each to its end: more at once would be tens of millions of states."""
         if self.approvals:
-            slow = Trouble(crashes=0, delayed=1, ticks=0, decisions=1)
-            again = (Trouble(crashes=0, resends=1, decisions=1),) if self.asks[0] == self.asks[1] else ()
-            return (Trouble(decisions=1), Trouble(crashes=0, ticks=0, decisions=2), slow, *again)
+            late = Trouble(crashes=0, delayed=1, ticks=0, decisions=1)
+            return (Trouble(decisions=1), Trouble(crashes=0, ticks=0, decisions=2), late)
         if self.trouble.hasty:
             return (self.trouble, Trouble(crashes=0, delayed=1, resolves=1, hasty=True))
         if self.on_repeat is OnRepeat.RUN or self.mode is Mode.SAFE_TO_RETRY:
@@ -111,7 +110,7 @@ class Situation:
     def near(self) -> Trouble:
         """What a look of a few seconds goes through, to its end as well."""
         if self.approvals:
-            return Trouble(crashes=int(self.asks_policy), ticks=0, decisions=1)
+            return Trouble(crashes=int(not self.asks_policy), ticks=0, decisions=1)
         if self.on_repeat is OnRepeat.RUN or self.mode is Mode.SAFE_TO_RETRY:
             return Trouble(crashes=0, ticks=0)
         return Trouble(crashes=0, resolves=1, hasty=True) if self.trouble.hasty else Trouble()
