@@ -92,7 +92,7 @@ def check_approvals(
         if event.effect_id is None:
             continue
         said = told.setdefault(event.effect_id, set())
-        stood = before[event.effect_id]
+        stood = before.get(event.effect_id)
         if event.type.startswith("approval.") and event.type != "approval.requested":
             if stood is None or stood.approval is None or stood.approval.id.hex() != event.data["approval"]:
                 raise Broken(f"7.4: {event.type} was told of an approval that is not this effect's")

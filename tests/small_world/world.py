@@ -235,10 +235,21 @@ class World:
                     errand = self._errand(state, expire, effect)
                     yield "the sweeper finds a hold that nobody decided", state._replace(sweeper=errand)
             return
+        self._may_leave_it(state.sweeper)
         for told, contents, errand in self._goes_on(state, state.sweeper):
             after = state._replace(contents=contents, sweeper=errand)
             self._check(after, told := f"the sweeper {told}")
             yield told, after
+
+    def _may_leave_it(self, errand: tuple[int, int, int]) -> None:
+        request, _, seen = errand
+        judged, view = self.machine.judge(request, seen), self.ledger.view(seen)
+        effect = view.effects.get(self.machine.requests[request].effect_id)
+        if effect is None or view.now_ms is None or judged.writes is not None or isinstance(judged.decision, d.Need):
+            return
+        if effect.lapsed(view.now_ms) or self._overdue(effect, view.now_ms // TICK_MS):
+            self.doing = "the sweeper finds nothing to change"
+            raise Broken("4.5, 7.4: the sweeper leaves what is due as it is")
 
     def _overdue(self, effect: Effect, now: int) -> bool:
         held = effect.status is Status.AWAITING_APPROVAL and self.situation.approvals
