@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.core.record import SETTLED, Mode, Status
+from tests.small_world.answers import Answer
 from tests.small_world.ledger import Ledger
+from tests.small_world.moves import Worker
 from tests.small_world.shop import Shop, result_of
 from tests.small_world.situations import Situation
 from tests.small_world.story import Broken
-from tests.small_world.workers import Answer, Worker
 
 DID_NOTHING: Final = frozenset(
     {
