@@ -15,8 +15,9 @@ from tests.faults.runtimes import DEATHS
 from tests.faults.shop import BY_NAME, HOLDS
 
 POLICIES: Final = (*LIMITS, "fifty for a buyer", "two calls a conversation", WITH_PLATFORM)
-TOTALS: Final = ("19.99", "30.01", "16.66667", "16.66667", "25", "7.5", "50.00", "60")
-"""Of fifty: some fit together, three of one do not by a hair, and one never does."""
+THIRD: Final = "16.66667"
+TOTALS: Final = ("19.99", "30.01", THIRD, "25", "7.5", "50.00", "60")
+"""Of fifty: some fit together, three thirds do not by a hair, and one never does."""
 _CALLS: Final = tuple(target for target in ORDERS if target in BY_NAME)
 
 
@@ -59,14 +60,15 @@ def _calls(rng: random.Random, gateways: int, number: int, policy: str) -> tuple
     conversations = ("c1",) if policy == "two calls a conversation" else ("c1", "c2")
     turns = ("t0", None, "t1") if "turn" in policy else (f"t{rng.randrange(2)}",)
     asks: list[Ask] = []
-    for each in range(number):
+    by_a_hair = policy == "fifty for a buyer" and rng.random() < 0.3
+    for each in range(max(3, number) if by_a_hair else number):
         ask = Ask(
             at=0.1 + rng.uniform(0, spread),
             gateway=rng.randrange(gateways),
             conversation=rng.choice(conversations),
             call=f"call_{each}",
             tool=tool,
-            sku=_sku(rng, f"L{each}"),
+            sku=f"L{each}:7:{THIRD}" if by_a_hair else _sku(rng, f"L{each}"),
             turn=rng.choice(turns),
             step=None,
             attempt=None,
