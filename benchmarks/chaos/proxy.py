@@ -148,9 +148,9 @@ class Link:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """Close with a RST."""
+    """Close with a RST; one that the other side has closed meanwhile has no socket any more."""
     plain: socket.socket | None = writer.get_extra_info("socket")
     with suppress(OSError):
-        if plain is not None:
+        if plain is not None and plain.fileno() >= 0:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()

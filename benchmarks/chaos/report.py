@@ -25,6 +25,8 @@ _MEANINGS: Final = (
     ("unknown_that_happened", "of these: the merchant has the order"),
     ("unknown_never_sent", "of these: nothing ever reached the merchant"),
     ("conflicts", "late successes under another token, kept as events"),
+    ("logs_verified", "event logs verified at the end, by `oncegate events verify`"),
+    ("events_verified", "sealed events in them"),
 )
 
 

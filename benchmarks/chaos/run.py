@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.chaos.chains import verify_all
 from benchmarks.chaos.checks import Violation, check
 from benchmarks.chaos.faults import Breaker
 from benchmarks.chaos.plan import Ask
@@ -49,8 +50,22 @@ class Report:
         return found | {"violations": [asdict(each) for each in self.violations]}
 
 
-async def chaos(folder: Path, *, seed: int, rounds: int, seconds: float, replicas: int, say: Say) -> Report:
-    """At most `rounds` rounds in at most about `seconds`, the last calm included. Raises StartFailed."""
+async def _nobody(world: World) -> None:
+    """Nobody tampers with anything."""
+
+
+async def chaos(
+    folder: Path,
+    *,
+    seed: int,
+    rounds: int,
+    seconds: float,
+    replicas: int,
+    say: Say,
+    tamper: Callable[[World], Awaitable[None]] = _nobody,
+) -> Report:
+    """At most `rounds` rounds in at most about `seconds`, the last calm included. `tamper`: what somebody does to the
+    ledger before its event logs are verified, to see that it is noticed. Raises StartFailed."""
     started, report = time.monotonic(), Report(seed)
     with (folder / "faults.log").open("a", buffering=1) as log:
         async with World(folder, seed, replicas) as world:
@@ -65,6 +80,7 @@ async def chaos(folder: Path, *, seed: int, rounds: int, seconds: float, replica
                     await _block(report, breaker, min(rounds, report.rounds + BLOCK), ends)
                     await traffic.pause()
                     await _judge(report, world, breaker, traffic, say, started)
+                await _verify(report, world, say, tamper)
             finally:
                 await breaker.give_up()
                 await traffic.close()
@@ -109,6 +125,21 @@ async def _judge(report: Report, world: World, breaker: Breaker, traffic: Traffi
     )
     for link in world.links:
         link.calm = False
+
+
+async def _verify(report: Report, world: World, say: Say, tamper: Callable[[World], Awaitable[None]]) -> None:
+    """The event logs of the whole run, once it is over and everything is up."""
+    for link in world.links:
+        link.calm = True
+    await until(lambda: _all_ready(world), READY_WITHIN_S, "not every gateway was ready")
+    await tamper(world)
+    found = await verify_all(world.replicas[-1].direct, world.merchants)
+    report.violations += found.wrong
+    report.figures["logs_verified"], report.figures["events_verified"] = found.logs, found.events
+    say(
+        f"  {found.events} sealed events in {found.logs} logs: "
+        f"{'VIOLATED' if found.wrong else 'none is missing or changed'}"
+    )
 
 
 async def _all_ready(world: World) -> bool:

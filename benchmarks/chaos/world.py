@@ -186,14 +186,16 @@ class Direct:
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
-    async def ask(self, method: str, path: str, body: object, **query: str | int) -> Any:
-        """Its JSON, numbers as they were written; RuntimeError where it is no 2xx."""
+    async def ask(
+        self, method: str, path: str, body: object, *, floats: Callable[[str], Any] = str, **query: str | int
+    ) -> Any:
+        """Its JSON, `floats` as they were written; RuntimeError where it is no 2xx."""
         data = None if body is None else json.dumps(body).encode()
         async with self._session.request(method, self._url + path, data=data, params=query) as answer:
             said = await answer.read()
             if answer.status >= 300:
                 raise RuntimeError(f"{method} {path}: {answer.status} {said[:300]!r}")
-            return json.loads(said, parse_float=str) if said else None
+            return json.loads(said, parse_float=floats) if said else None
 
 
 async def _knows_the_tools(api: Direct) -> bool:

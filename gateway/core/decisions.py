@@ -16,6 +16,8 @@ class Granted(msgspec.Struct, frozen=True):
 
     effect: Effect
     matched: str | None = None
+    new: bool = False
+    """Whether the effect began with it: what a limit counted for it stays counted (7.5)."""
 
 
 class Replay(msgspec.Struct, frozen=True):

@@ -30,7 +30,7 @@ def grant(view: View, request: Claim, own: Occurrence) -> Step:
     check_move(Status.ABSENT, Move.CLAIM, Status.EXECUTING)
     effect = new(view, request, own, Status.EXECUTING, ())
     events = (Event("effect.proposed", own.effect, proposal(request)), *started(request, effect))
-    return Step(Granted(effect), writes_new(view, request, effect, events))
+    return Step(Granted(effect, new=True), writes_new(view, request, effect, events))
 
 
 def grant_held(view: View, request: Claim, held: Effect) -> Step:

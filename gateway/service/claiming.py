@@ -64,12 +64,13 @@ class Claiming:
                 try:
                     decision, view = await self._decider.claim(claim, likely_new=likely_new)
                 except LedgerUnavailable as lost:
-                    if lost.may_have_run and claim.submitted:
-                        # Its token is its caller's, who may have been told meanwhile, by another gateway, that it
-                        # holds the effect, and be running it: taken back now, it would be anybody's. Asked again, it
-                        # is told so (4.3); never asked again, its lease lapses.
+                    if lost.may_have_run:
+                        # It may stand: held, or taken up again later, it would run uncounted (7.5).
                         passed = None
-                    elif lost.may_have_run:
+                    if lost.may_have_run and not claim.submitted:
+                        # What is submitted has its caller's token, who may have been told meanwhile, by another
+                        # gateway, that it holds the effect, and be running it: taken back now, it would be anybody's.
+                        # Asked again, it is told so (4.3); never asked again, its lease lapses.
                         self._withdraw(claim)
                     raise
                 match decision:
@@ -102,8 +103,8 @@ class Claiming:
 def _began(decision: d.Decision, claim: Claim) -> bool:
     """Whether this claim made something new of it: then what a limit counted for it stays counted."""
     match decision:
-        case d.Granted():
-            return True
+        case d.Granted(new=new):
+            return new
         case d.Blocked(effect=effect):
             return effect.approval is not None and effect.approval.id == claim.approval_of(effect.effect_id)
     return False

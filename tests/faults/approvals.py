@@ -12,6 +12,7 @@ from gateway.core.identity import Kind
 from gateway.core.policy import Action
 from gateway.core.record import Because, Effect, Status
 from gateway.core.requests import OnRepeat
+from tests.faults.limits import arguments_of
 from tests.faults.shop import BY_NAME
 
 if TYPE_CHECKING:
@@ -187,5 +188,5 @@ def _unknown(effect: Effect) -> bool:
 
 def same_work(effect: Effect, tool: str, sku: str) -> bool:
     """Whether what was done is what was asked for, and approved."""
-    read = identity.read_arguments({"sku": sku})
+    read = identity.read_arguments(arguments_of(sku))
     return effect.fingerprint == identity.fingerprint(effect.kind, tool, read.canonical)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from gateway.core.errors import GatewayError
 from gateway.core.model import Principal, Role
 from gateway.service.decide_approval import Verdict
@@ -74,7 +76,7 @@ def _any(watch: Any, served: Any, answer: Any) -> None:
 async def _decided(world: World, one: Approver, gateway: int, shown: dict[str, Any]) -> None:
     said, name = ("granted" if one.grants else "denied"), shown["id"]
     arguments = shown["arguments"]
-    sku = "" if arguments is None else bytes(arguments).decode().partition('"sku":')[2].strip(' "}')
+    sku = "" if arguments is None else str(msgspec.json.decode(bytes(arguments))["sku"])
     ask = Ask(
         one.at, gateway, shown["conversation"], shown["tool_call_id"], shown["tool"], sku, shown["turn"], shown["step"],
         None, "approved",

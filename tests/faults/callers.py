@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.core.answer import Answer
-from gateway.core.errors import GatewayError
+from gateway.core.errors import GatewayError, RateLimited
 from tests.faults.clock import pause, wake
 from tests.faults.loop import NOBODY
 from tests.faults.plan import Ask
 from tests.faults.replies import Meaning
 
 if TYPE_CHECKING:
+    from tests.faults.limited import Count
     from tests.faults.run import World
 
 Act = Callable[[Any], Awaitable[Any]]
@@ -41,6 +42,10 @@ class Served:
         self.token = b""
         """What was claimed with, as the ledger had it when it was first sent."""
         self.answered = False
+        self.counts: list[Count] = []
+        """What limits counted for it."""
+        self.unheard = False
+        """Whether a write for it may have landed though nobody said so."""
 
     def hear(self, answer: Any) -> None:
         if not self.heard.done():
@@ -50,12 +55,20 @@ class Served:
 async def caller(world: World, ask: Ask) -> None:
     """From the first sending to an answer, or until its tries are used up."""
     await pause(world.loop, ask.at)
+    answer: Any = None
     for number in range(ask.tries):
         gateway = (ask.gateway + number) % world.plan.gateways
         answer = await _one_try(world, ask, gateway)
         if isinstance(answer, Answer) or (isinstance(answer, GatewayError) and not answer.retryable):
             return
-        await pause(world.loop, PAUSES_S[min(number, 2)])
+        await pause(world.loop, waits_s(answer) or PAUSES_S[min(number, 2)])
+    if isinstance(answer, RateLimited):
+        world.watch.limits.never_had_its_turn(ask)
+
+
+def waits_s(answer: Any) -> float:
+    """How long whoever is limited is told to wait; 0: it is not."""
+    return (answer.retry_after_s or 0.0) + 0.001 if isinstance(answer, RateLimited) else 0.0
 
 
 async def _one_try(world: World, ask: Ask, gateway: int) -> Any:

@@ -37,6 +37,7 @@ def check(world: World, watch: Watch) -> None:
         _forgotten,
         _settles,
         _answered,
+        _limited,
     ):
         one(world, watch)
         if watch.broken:
@@ -233,3 +234,9 @@ def _answered(world: World, watch: Watch) -> None:
     for process in world.processes:
         for served in process.serving if process.alive else ():
             watch.broke("4.8", f"{served.ask.call} was never answered by a gateway that lives")
+
+
+def _limited(world: World, watch: Watch) -> None:
+    """7.5: with nothing in the way each refusal is in the log, and whoever waits as long as it is told gets its turn."""
+    if not world.plan.faults:
+        watch.limits.ended()

@@ -7,7 +7,6 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.core.errors import GatewayError
-from gateway.core.ports import Counter, Taken
 from gateway.service.asking import Asking, Pace
 from gateway.service.call_request import CallRequest
 from gateway.service.claims import CallLimits
@@ -24,8 +23,11 @@ from gateway.service.sweep import Sweep
 from gateway.service.waiting import Waiting
 from tests.faults.callers import Served
 from tests.faults.clock import GatewayClock
+from tests.faults.counters import CountersWire
+from tests.faults.limits import arguments_of
 from tests.faults.loop import OWNER, Loop, Step
-from tests.faults.network import SERVED, LedgerWire, MerchantWire
+from tests.faults.merchant_wire import MerchantWire
+from tests.faults.network import SERVED, LedgerWire
 from tests.faults.plan import COMPANY, Ask
 from tests.faults.shop import (
     LEASE_MARGIN_S,
@@ -39,17 +41,6 @@ from tests.faults.shop import (
 
 if TYPE_CHECKING:
     from tests.faults.run import World
-
-
-class NoLimits:
-    """No rule has a rate limit, so nothing is ever counted."""
-
-    async def take(self, counter: Counter) -> Taken:
-        raise AssertionError("nothing is limited")
-
-    async def give_back(self, counter: Counter, taken: Taken) -> None:
-        raise AssertionError("nothing is limited")
-
 
 _TRACE = Trace("req-1")
 RESULT_CAP: Final = 4_096
@@ -108,7 +99,7 @@ class Process:
         desk = open_desk(
             registry=registry,
             ledger=ledger,
-            counters=NoLimits(),
+            counters=CountersWire(world, ledger),
             decider=self.decider,
             running=running,
             reading=Reading(sending, registry, self.clock, world.tokens),
@@ -164,7 +155,7 @@ class Process:
 
     async def _handle(self, ask: Ask) -> Any:
         request = CallRequest(
-            COMPANY, ask.conversation, ask.tool, {"sku": ask.sku}, ask.call, ask.turn, ask.step, ask.attempt
+            COMPANY, ask.conversation, ask.tool, arguments_of(ask.sku), ask.call, ask.turn, ask.step, ask.attempt
         )
         return await self.desk.handle_call(RUNTIME, request, _TRACE)
 

@@ -6,6 +6,7 @@ tests.faults --guards` says how many histories each needed.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -69,6 +70,18 @@ def caught(guard: Guard, seeds: Iterable[int]) -> Caught | None:
             if result.broken:
                 return Caught(seed, histories, result.broken[0])
     return None
+
+
+def changed_source(owner: Any, name: str, change: Callable[[str], str]) -> Any:
+    """A method with something of its text changed."""
+    function = getattr(owner, name)
+    text = "class _:\n" + inspect.getsource(function)
+    module = inspect.getmodule(function)
+    made: dict[str, Any] = {}
+    changed = change(text)
+    assert changed != text, f"{name} has changed: look at what guards it"
+    exec(compile(changed, f"without a guard: {name}", "exec"), {**vars(module)}, made)
+    return vars(made["_"])[name]
 
 
 def theme(*names: str) -> Callable[[Plan], bool]:

@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from gateway.core import identity
-from gateway.core.conversation import Event, Writes
+from gateway.core.conversation import Writes
 from gateway.core.errors import GatewayError
 from gateway.core.outcome import Seen, SeenKind
 from gateway.core.ports import MerchantRequest
 from gateway.core.record import Effect, Mode, Status
-from gateway.service.claims import token_of
-from tests.faults import endings, judged
+from tests.faults import endings, judged, judged_writes
 from tests.faults.approvals import Approvals, same_work
+from tests.faults.limited import Limited
 from tests.faults.merchant import Order
-from tests.faults.plan import COMPANY
 from tests.faults.replies import UNAVAILABLE, Meaning, Reply
-from tests.faults.resolvers import BY_HAND
 from tests.faults.shop import BY_NAME
 
 if TYPE_CHECKING:
@@ -34,11 +31,6 @@ if TYPE_CHECKING:
     from tests.faults.run import World
 
 _LOST: Final = "a claim that nobody waited for was lost by a failover"
-_WRONG: Final = {
-    BY_HAND: "an operator was wrong about an unknown outcome",
-    "status endpoint's void does not bind": "a merchant's void did not bind it",
-    "status endpoint lies": "a merchant said that it did what it had not done",
-}
 SLACK_MS: Final = 2
 MAX_TOKENS: Final = 64
 """Claims that an effect may issue while it stays unknown (4.6)."""
@@ -89,6 +81,7 @@ class Watch:
         self.writer: Served | None = None
         """The request whose write is applied just now."""
         self.approvals = Approvals(self)
+        self.limits = Limited(self)
         self.granted_at: dict[str, float] = {}
         """When an approval was granted, by its id."""
         self.claimed_at: dict[tuple[str, bytes], float] = {}
@@ -124,10 +117,11 @@ class Watch:
             if event.effect_id is not None:
                 stood = before.get(event.effect_id)
                 becomes = writes.effects.get(event.effect_id)
-                judge = getattr(self, "_" + event.type.partition(".")[2], None)
-                if event.type.startswith("effect.") and judge is not None:
-                    judge(event.effect_id.hex(), stood, becomes, event, now_ms)
+                judge = judged_writes.JUDGES.get(event.type)
+                if judge is not None:
+                    judge(self, event.effect_id.hex(), stood, becomes, event, now_ms)
         self.approvals.written(before, writes)
+        self.limits.written(writes)
         for effect in writes.effects.values():
             if effect is not None and len(effect.tokens) > MAX_TOKENS + self.absences[effect.hex]:
                 self.broke("9.4", f"{effect.hex[:8]} keeps {len(effect.tokens)} tokens")
@@ -146,93 +140,11 @@ class Watch:
                         self.excuse(event.effect_id.hex(), _LOST)
         self.approvals.forgot(lost)
 
-    def _proposed(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
-        if becomes is None or becomes.turn is None:
-            return
-        conversation = identity.conversation_digest(COMPANY, becomes.conversation)
-        seen = self.world.ledger.highest_attempt(conversation, becomes.turn)
-        if becomes.attempt < seen:
-            self.broke("2.6", f"attempt {becomes.attempt} starts {key[:8]} though attempt {seen} was seen")
-
-    def _executing(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
-        self.started[key] += 1
-        self.said_failed.discard(key)
-        self.claimed_at[key, becomes.tokens[-1]] = self.world.loop.now
-        writer = self.writer
-        if writer is not None and writer.claim_token and token_of(writer.claim_token) != becomes.tokens[-1]:
-            self.broke("4.3", f"{key[:8]} is claimed under another token than it was submitted with")
-        if becomes.mode is not Mode.AT_MOST_ONCE or key in self.excuses:
-            return
-        books = self.world.books
-        if stood is not None and stood.status not in (Status.ABSENT, Status.AWAITING_APPROVAL):
-            self.broke("4.6", f"{key[:8]} is claimed again though it is {stood.status}")
-        elif books.of(key) or books.pending(key):
-            self.broke("4.6", f"{key[:8]} is claimed again though it was sent before and may have been done")
-
-    def _succeeded(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
-        if key in self.excuses or self.happened(key, becomes.outcome.result, becomes.outcome.dropped):
-            return
-        if event.data.get("said_by_merchant"):
-            self._wrong(key)
-        else:
-            self.broke("4.2", f"{key[:8]} is recorded as a success that did not happen: {becomes.outcome.result!r}")
-
-    def _failed(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
-        self.must_not_happen(key, "recorded as failed")
-
-    def _released(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
-        self.undone.add(key)
-        self.must_not_happen(key, "released")
-
-    def _renewed(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
-        """7.2: only whoever holds the claim, for as long as its lease runs."""
-        token = token_of(self.writer.claim_token) if self.writer is not None else b""
-        if stood is None or stood.tokens[-1:] != (token,):
-            self.broke("7.2", f"{key[:8]} is renewed by somebody who does not hold it")
-            return
-        # It may lapse between the look and the write, where nobody else has looked yet; not before it was asked.
-        asked_ms = now_ms - int((self.world.loop.now - self.writer.began) * 1000) if self.writer is not None else now_ms
-        if stood.lapsed(asked_ms) and not self.ledger_jumped:
-            self.broke("4.5", f"{key[:8]} is renewed though its lease was over before that was asked")
-
     def must_not_happen(self, key: str, what: str) -> None:
         books = self.world.books
         if key not in self.excuses and key not in self.repeatable and (books.of(key) or books.pending(key)):
             done = "was done" if books.of(key) else "is still on its way"
             self.broke("5", f"{key[:8]} is {what}, but it {done}")
-
-    def _indeterminate(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
-        if event.data.get("reason") == "lease lapsed":
-            self.stirred.add(key)
-            # A clock that jumped back since the lapse was seen does not undo it.
-            if stood is not None and max(now_ms, self.latest_ms) < (stood.claimed_at or 0) + stood.lease_ms:
-                self.broke("4.5", f"{key[:8]} is taken for lost before its lease is over by the ledger's clock")
-
-    def _resolved(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
-        self.stirred.add(key)
-        self.resolved.add(key)
-        if stood is None or stood.status is not Status.INDETERMINATE:
-            self.broke("4.1", f"{key[:8]} is resolved though it is {stood and stood.status}")
-        books, said = self.world.books, event.data["outcome"]
-        self.absences[key] += said == "absent"
-        if said == "absent":
-            self.undone.add(key)
-        if said == "succeeded":
-            if not self.happened(key, becomes.outcome.result, becomes.outcome.dropped):
-                self._wrong(key)
-        elif books.of(key) or books.pending(key):
-            self._wrong(key)
-
-    def _wrong(self, key: str) -> None:
-        if key in self.excuses:
-            return
-        if key in self.said_wrongly:
-            self.excuse(key, _WRONG[self.said_wrongly[key]])
-        else:
-            self.broke("5.4", f"{key[:8]} is resolved against what an honest merchant said")
-
-    def _conflict(self, key: str, stood: Effect | None, becomes: Any, event: Event, now_ms: int) -> None:
-        self.conflicts.add(key)
 
     def alarmed(self, against: str) -> None:
         """A gateway tells of a success that contradicts the record, or whose claim the ledger has lost."""
@@ -264,6 +176,7 @@ class Watch:
     def runs(self, job: Job, key: str) -> None:
         """A runtime begins its work, as it was told that it may."""
         self.world.say("runtime", f"runs {key[:8]} ({job})")
+        self.limits.runs(key)
         if not self.started[key] and key not in self.forgotten:
             self.broke("7.6", f"{key[:8]} is run by somebody for whom no effect.executing was written")
 
@@ -276,6 +189,7 @@ class Watch:
         assert served is not None, "nobody sends but for a request"
         served.sends += 1
         served.keys.add(key)
+        self.limits.runs(key)
         if not served.token and effect is not None and effect.tokens:
             served.token = effect.tokens[-1]
         at_most_once = BY_NAME[served.ask.tool].mode is Mode.AT_MOST_ONCE
@@ -334,6 +248,7 @@ class Watch:
     def answered(self, served: Served, answer: Any) -> None:
         """A gateway answers, at this very moment."""
         served.answered = True
+        self.limits.answered(served, answer)
         if isinstance(answer, GatewayError):
             self.answers[answer.code] += 1
             self.world.say(f"gateway {served.gateway}", f"answers {served.ask.call}: {answer.code}")

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from tests.faults.invariants import Watch
 
 _NOT_SENT: Final = ("merchant_unreachable", "merchant_not_ready")
-_NOTHING_SENT: Final = ("ledger_unavailable", "tool_call_id_reused", "attempt_superseded", "malformed", "unknown_tool")
+_NOTHING_SENT: Final = (
+    *("ledger_unavailable", "tool_call_id_reused", "attempt_superseded", "malformed", "unknown_tool", "rate_limited"),
+)
 _SHOWN: Final = ("succeeded", "failed", "denied", "indeterminate", "awaiting_approval")
 """Statuses that an answer with something to show may have (section 1)."""
 

@@ -21,7 +21,7 @@ _DECIDED: Final = (
     *("ledger_unavailable", "call_in_flight", "approval_decided", "approval_outdated", "grant_refused", "forbidden"),
     *("not_found", "merchant_unreachable", "merchant_not_ready"),
 )
-_DECISIONS: Final = ("proceed", "replay", "blocked", "denied")
+_DECISIONS: Final = ("proceed", "replay", "blocked", "denied", "rate_limited")
 
 
 def submission(watch: Watch, served: Served, job: Job, answer: Any) -> None:
@@ -58,6 +58,8 @@ def _proceeds(watch: Watch, served: Served, job: Job, key: str) -> None:
         watch.broke("7.6", f"{job} may run, and no effect.executing was written")
     effect = watch.world.ledger.effect(bytes.fromhex(key))
     stranger = effect is not None and token_of(job.token) not in effect.tokens
+    # What it claimed just now its runtime may have given back before a slow answer came.
+    stranger = stranger and watch.claimed_at.get((key, token_of(job.token)), -1.0) < served.began
     if stranger and effect is not None and effect.status is Status.EXECUTING and key not in watch.stirred:
         watch.broke("4.3", f"{job} may run, and its token holds nothing")
     first = watch.firsts.setdefault((key, job.token), served.began)

@@ -8,7 +8,7 @@ list of events itself ends, since no history outlives it. A test holds this equa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from gateway.adapters import ledger_codec as codec
 from gateway.adapters.ledger_codec import identical_stamped, stamped
@@ -20,10 +20,8 @@ from gateway.core.granting import MAX_LIVE
 from gateway.core.identity import conversation_digest
 from gateway.core.ports import Line, LoggedEvent, Page, Swap
 from gateway.core.record import UNENDING, Effect, Status
-from gateway.core.requests import HOLD_MS
+from tests.faults.ledger_values import EVER, Name, Stored, begins, counts_anew, ending, falls_due, key_of, put, read_by
 
-Name = tuple[str, bytes]
-_EVER: Final = float("inf")
 _DUE: Final = (Status.EXECUTING, Status.AWAITING_APPROVAL)
 _UNKNOWN: Final = (Status.INDETERMINATE,)
 EMPTIED_MS: Final = 3_600_000
@@ -31,14 +29,6 @@ EMPTIED_MS: Final = 3_600_000
 MOST_LOOKED_AT: Final = 3
 """Unknown outcomes that one page looks at: few, so that pages with nothing in them and a cursor are met."""
 Heard = Callable[[Mapping[bytes, Effect | None], Writes, int], None]
-
-
-class Stored(NamedTuple):
-    """One value: its version, the thing itself, and when it ends (ms)."""
-
-    version: bytes
-    value: Any
-    ends: float
 
 
 class SimLedger:
@@ -64,12 +54,12 @@ class SimLedger:
     # what the port asks
 
     def read(self, where: Where) -> View:
-        return self._look(where, _read_by(where), self.now_ms())
+        return self._look(where, read_by(where), self.now_ms())
 
     def swap(self, where: Where, view: View, writes: Writes) -> Swap:
         now = self.now_ms()
         changed = self._values(where, view, writes, now)
-        names = {**dict.fromkeys(_read_by(where)), **dict.fromkeys(view.versions), **dict.fromkeys(changed)}
+        names = {**dict.fromkeys(read_by(where)), **dict.fromkeys(view.versions), **dict.fromkeys(changed)}
         same = all(self._version(where, name, now) == view.versions.get(name, b"") for name in names)
         full = writes.admits is not None and self._live(where.conversation, now) >= MAX_LIVE
         if (self.compares and not same) or full:
@@ -83,7 +73,7 @@ class SimLedger:
         undo: list[tuple[Any, Any, Any]] = []
         for name, value in changed.items():
             stored = None if value is None else Stored(version, *value)
-            _put(undo, self.values, _key(where, name), stored)
+            put(undo, self.values, key_of(where, name), stored)
         self._index(undo, where.conversation, view, writes, now)
         named = any(e is not None for e in (*writes.effects.values(), *view.effects.values()))
         assert named or not writes.events, "7.6: events of a log that nothing names: it could not be sealed"
@@ -184,7 +174,7 @@ class SimLedger:
         return found if found is not None and found.ends > now else None
 
     def _version(self, where: Where, name: Name, now: int) -> bytes:
-        found = self._get(_key(where, name), now)
+        found = self._get(key_of(where, name), now)
         return b"" if found is None else found.version
 
     def _live(self, conversation: bytes, now: int) -> int:
@@ -197,7 +187,7 @@ class SimLedger:
         identical, highest = PrintSlot(), 0
         looked_into: dict[bytes, codec.Stored] = {}
         for name in names:
-            found = self._get(_key(where, name), now)
+            found = self._get(key_of(where, name), now)
             versions[name] = b"" if found is None else found.version
             kind, rest = name
             if kind == "slot":
@@ -231,26 +221,26 @@ class SimLedger:
                 values["effect", effect_id] = None
                 continue
             if effect.status in UNENDING:
-                ends = _EVER
-            elif _begins(effect):
-                ends = _ending(settled)
+                ends = EVER
+            elif begins(effect):
+                ends = ending(settled)
             else:
                 found = self._get(("effect", effect_id[:16]), now)
-                ends = _EVER if found is None else found.ends
+                ends = EVER if found is None else found.ends
             values["effect", effect_id] = (stamped(effect, now), ends)
         records = {**view.effects, **writes.effects}
         for digest, slot in writes.slots.items():
-            ends = _EVER if any(b.open for b in slot.bindings) else 0
+            ends = EVER if any(b.open for b in slot.bindings) else 0
             payload = codec.slot_payload(slot, records)
-            values["slot", digest] = (payload, ends or _ending(settled)) if slot.bindings else None
+            values["slot", digest] = (payload, ends or ending(settled)) if slot.bindings else None
         if writes.identical is not None:
             known = writes.identical.known
-            ends = _EVER if any(k.status in UNENDING for k in known) else 0
+            ends = EVER if any(k.status in UNENDING for k in known) else 0
             if not known and not writes.identical.taken:
                 ends = now + EMPTIED_MS
-            values["identical", where.fingerprint] = identical_stamped(writes.identical, now), ends or _ending(settled)
+            values["identical", where.fingerprint] = identical_stamped(writes.identical, now), ends or ending(settled)
         if writes.attempt_seen is not None and where.turn is not None:
-            values["turn", where.turn.encode()] = (writes.attempt_seen, _ending(settled))
+            values["turn", where.turn.encode()] = (writes.attempt_seen, ending(settled))
         return values
 
     def _index(self, undo: list[Any], conversation: bytes, view: View, writes: Writes, now: int) -> None:
@@ -259,18 +249,18 @@ class SimLedger:
             was = before.status if before is not None else Status.ABSENT
             is_ = after.status if after is not None else Status.ABSENT
             if is_ is Status.ABSENT:
-                _put(undo, self.live, (conversation, effect_id), None)
+                put(undo, self.live, (conversation, effect_id), None)
             elif is_ in UNENDING:
                 if was not in UNENDING:
-                    _put(undo, self.live, (conversation, effect_id), _EVER)
-            elif after is not None and _begins(after):
-                _put(undo, self.live, (conversation, effect_id), now + writes.keep_ms)
+                    put(undo, self.live, (conversation, effect_id), EVER)
+            elif after is not None and begins(after):
+                put(undo, self.live, (conversation, effect_id), now + writes.keep_ms)
             for index, listed in ((self.due_at, _DUE), (self.unknown_ids, _UNKNOWN)):
                 if is_ in listed and after is not None:
-                    if was is not is_ or _counts_anew(after, before):
-                        _put(undo, index, effect_id, _falls_due(after, now))
+                    if was is not is_ or counts_anew(after, before):
+                        put(undo, index, effect_id, falls_due(after, now))
                 elif was in listed:
-                    _put(undo, index, effect_id, None)
+                    put(undo, index, effect_id, None)
 
     def _log(self, undo: list[Any], conversation: bytes, events: Sequence[Event], now: int) -> None:
         assert [each for event in events for each in unlisted(event.type, event.data)] == [], "7.6: not in the taxonomy"
@@ -284,52 +274,3 @@ class SimLedger:
         identical = identical_stamped(writes.identical if writes.identical is not None else view.identical, now)
         highest = writes.attempt_seen or view.highest_attempt
         return View(now, {**view.slots, **writes.slots}, identical, effects, highest, view.live, versions)
-
-
-def _read_by(where: Where) -> list[Name]:
-    names: list[Name] = [("slot", slot) for slot in where.slots]
-    names.append(("identical", where.fingerprint))
-    if where.turn is not None:
-        names.append(("turn", where.turn.encode()))
-    names.extend(("effect", effect) for effect in where.effects)
-    return names
-
-
-def _key(where: Where, name: Name) -> tuple[Any, ...]:
-    kind, rest = name
-    return (kind, where.conversation, rest) if kind in ("identical", "turn") else (kind, rest[:16])
-
-
-def _begins(effect: Effect) -> bool:
-    return effect.first_at is None if effect.status is Status.AWAITING_APPROVAL else effect.settled_at is None
-
-
-def _counts_anew(effect: Effect, before: Effect | None) -> bool:
-    """Whether this write changes when it falls due."""
-    if effect.status is Status.AWAITING_APPROVAL:
-        return effect.approval is not None and effect.approval.at is None
-    return effect.claimed_at is None or before is None or before.lease_ms != effect.lease_ms
-
-
-def _falls_due(effect: Effect, now: int) -> int:
-    """By the ledger's clock: when its lease is over, or the approval lapses which it waits for."""
-    if effect.status is Status.EXECUTING:
-        return (now if effect.claimed_at is None else effect.claimed_at) + effect.lease_ms
-    if effect.status is not Status.AWAITING_APPROVAL:
-        return now
-    timeout_ms = None if effect.approval is None else effect.approval.timeout_ms
-    return now + (HOLD_MS if timeout_ms is None else timeout_ms)
-
-
-def _ending(settled: float | None) -> float:
-    if settled is None:
-        raise ValueError("these writes must say how long settled things stay")
-    return settled
-
-
-def _put(undo: list[Any], where: dict[Any, Any], key: Any, value: Any) -> None:
-    undo.append((where, key, where.get(key)))
-    if value is None:
-        where.pop(key, None)
-    else:
-        where[key] = value

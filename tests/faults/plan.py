@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 COMPANY = "acme"
+PATIENT = 9
+"""Tries of one who waits as long as a limit tells it to: all of a crowd get their turn."""
 
 
 class How(StrEnum):
@@ -123,6 +125,8 @@ class On(StrEnum):
     DECIDE = "approval decided"
     REPORT = "report written"
     READ = "ledger read"
+    COUNT = "limit counted"
+    GIVE_BACK = "count given back"
     SEND = "request sent to a merchant"
     ASK = "question to a status endpoint"
     STEP = "step of a gateway"

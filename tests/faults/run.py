@@ -15,6 +15,7 @@ from gateway.service.asking import Asking
 from tests.faults.approvers import approver
 from tests.faults.callers import Served, caller
 from tests.faults.clock import Chance, LedgerClock, Tokens, pause
+from tests.faults.counters import SimCounters
 from tests.faults.gateways import PACE, Process
 from tests.faults.invariants import Watch
 from tests.faults.ledger import SimLedger
@@ -71,6 +72,7 @@ class World:
         self.clock = LedgerClock(loop)
         self.watch = Watch(self)
         self.ledger = SimLedger(self.clock, self._written)
+        self.counters = SimCounters(self.ledger)
         self._chance = Chance(plan.seed)
         self._asked: Counter[int] = Counter()
         self._met: Counter[On] = Counter()
@@ -160,8 +162,10 @@ class World:
 
     def _fail_over(self, fault: Fault) -> None:
         self._restart(Fault(fault.kind, fault.on, fault.at, amount=0.5))
+        counts = dict(self.counters.tallies)
         lost = self.ledger.fail_over(round(fault.amount))
         self.watch.forgot(lost)
+        self.watch.limits.forgot({key for key, tally in counts.items() if self.counters.tallies.get(key) != tally})
         kinds = [event.type for writes in lost for event in writes.events]
         self.say("ledger", f"fails over and has lost: {', '.join(kinds) or f'{len(lost)} writes'}")
 

@@ -20,6 +20,7 @@ from gateway.service.submit_effect import Submission
 from tests.faults import judged_effects
 from tests.faults.callers import PAUSES_S, request
 from tests.faults.clock import pause
+from tests.faults.limits import arguments_of
 from tests.faults.merchant import Order, body_of
 from tests.faults.plan import COMPANY, Ask, Job
 from tests.faults.replies import REPLIES, Meaning, Work
@@ -89,7 +90,7 @@ async def _submitted(world: World, job: Job, *, patient: bool) -> dict[str, Any]
     """What it is told in the end; blocked still where it is killed, or has no more patience, before that."""
     submission = Submission(
         COMPANY, job.conversation, job.turn, job.attempt, Kind(job.kind), job.target,
-        identity.read_arguments({"sku": job.sku}), job.token, None if job.mode is None else Mode(job.mode), job.call,
+        identity.read_arguments(arguments_of(job.sku)), job.token, None if job.mode is None else Mode(job.mode), job.call,
         job.step,
     )  # fmt: skip
     for look in range(LOOKS):
@@ -101,6 +102,9 @@ async def _submitted(world: World, job: Job, *, patient: bool) -> dict[str, Any]
             lambda process: process.desk.submit_effect(RUNTIME, submission),
             lambda watch, served, answer: judged_effects.submission(watch, served, job, answer),
         )
+        if isinstance(answer, dict) and answer["decision"] == "rate_limited" and look + 1 < LOOKS:
+            await pause(world.loop, (answer["retry_after_s"] or PAUSES_S[0]) + 0.001)
+            continue
         if not isinstance(answer, dict) or answer["decision"] != "blocked" or not patient:
             return {**answer, "asked": asked} if isinstance(answer, dict) else None
         await pause(world.loop, LOOK_S * (1 + look // 4 * 40))
@@ -119,7 +123,7 @@ async def _works(world: World, job: Job, key: str, saved: Saved, dies: str) -> b
     reply, books = REPLIES[job.reply], world.books
     said = {
         "tool": job.target,
-        "arguments": {"sku": job.sku},
+        "arguments": arguments_of(job.sku),
         "context": {"conversation": job.conversation, "turn": job.turn, "tool_call_id": job.call},
     }
     body = msgspec.json.encode(said)

@@ -78,7 +78,9 @@ class Shelf:
             tool, version=1 + self.moved, endpoint=shop, status_endpoint=shop + STATUS if self._status else None
         )
 
-    platform_policy = None
+    @property
+    def platform_policy(self) -> Bundle | None:
+        return self.phases.platform
 
     def policy(self, company: str) -> Bundle | None:
         return self.phases.bundle

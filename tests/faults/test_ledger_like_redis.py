@@ -16,13 +16,15 @@ from msgspec.structs import replace
 
 from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
+from gateway.adapters.redis_counters import RedisCounters
 from gateway.adapters.redis_ledger import RedisLedger
 from gateway.adapters.redis_urls import parse_ledger_url
 from gateway.core import decisions as d
 from gateway.core import identity
 from gateway.core.conversation import View, Where, Writes
 from gateway.core.identity import Kind, Place, Scope
-from gateway.core.ports import Page, Swap
+from gateway.core.ports import Counter as Limited
+from gateway.core.ports import Page, Swap, Taken
 from gateway.core.record import Effect, Fault, Mode, Outcome, Status
 from gateway.core.requests import (
     HOLD_MS,
@@ -40,6 +42,7 @@ from gateway.core.requests import (
     Terms,
 )
 from gateway.service.deciding import Decider
+from tests.faults.counters import SimCounters
 from tests.faults.ledger import SimLedger
 
 CLOCKS = (fakeredis._helpers, fakeredis._socket._base, fakeredis.commands_mixins.server_mixin)
@@ -226,6 +229,35 @@ async def test_p4_15_the_simulated_ledger_decides_stamps_and_forgets_as_the_real
         assert granted
         assert held
         assert decided["Granted"] + decided["Approved"] + decided["Settled"]
+    finally:
+        await commands.close()
+        await client.aclose()
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_p7_5_the_simulated_counters_count_give_back_and_end_as_the_real_ones_do(seed: int, clock: Clock) -> None:
+    """7.5: windows that end, that are made shorter, counts given back late, clocks that jump either way."""
+    rng = random.Random(seed)
+    client = open_client(parse_ledger_url("memory"))
+    commands = Commands(client)
+    real, simulated = RedisCounters(commands), SimCounters(SimLedger(clock))
+    taken: list[tuple[Limited, Taken]] = []
+    answers: Counter[bool] = Counter()
+    try:
+        for _ in range(300):
+            clock.ms += rng.choice((0, 1, 40, 700, 2_500, -3_000) if rng.random() < 0.97 else (3_600_000, -3_600_000))
+            if taken and rng.random() < 0.3:
+                counter, got = taken.pop(rng.randrange(len(taken)))
+                await real.give_back(counter, got)
+                simulated.give_back(counter, got)
+                continue
+            counter = Limited(rng.choice((b"a", b"b")) * 16, rng.choice((1, 1, 2, 7)), 8, rng.choice((2_000, 5_000)))
+            got, ours = await real.take(counter), simulated.take(counter)[0]
+            assert got == ours
+            answers[got.granted] += 1
+            taken += [(counter, got)] if got.granted else []
+        assert answers[True] > 10
+        assert answers[False] > 10
     finally:
         await commands.close()
         await client.aclose()

@@ -8,7 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from tests.faults.counters import FAULTS as COUNTED
+from tests.faults.crowds import limited
 from tests.faults.efforts import Chosen, approved, beside_unknown, late_runtimes, outdated, submissions, taken_back
+from tests.faults.limits import LIMITS
 from tests.faults.plan import Ask, Fault, How, On, Plan
 from tests.faults.policies import POLICIES
 from tests.faults.replies import FAULTS as REPLIED
@@ -67,13 +70,15 @@ FAULTS: Final[dict[str, tuple[On, float, tuple[float, ...], tuple[str, ...]]]] =
     "grant delivered after it was given up": (On.DECIDE, 2, (0.5, 2.0, 8.0), ("",)),
     "report not sent": (On.REPORT, 3, *_NOTHING),
     "report reply lost": (On.REPORT, 3, *_NOTHING),
-    "policy changes": (On.TIME, 9, (0.0,), tuple(name for name in POLICIES if name)),
+    **{kind: (On.COUNT, 5, (0.5, 2.0, 3.5), ("",)) for kind in COUNTED if kind.startswith("count")},
+    **{kind: (On.GIVE_BACK, 2, *_NOTHING) for kind in COUNTED if not kind.startswith("count")},
+    "policy changes": (On.TIME, 9, (0.0,), tuple(name for name in POLICIES if name and name not in LIMITS)),
     **{kind: (On.ASK, 3, (0.0,), whats) for kind, whats in STATUS_FAULTS.items()},
     "operator resolves": (On.TIME, 14, (0.0, 0.0, 1.0), ("absent", "absent", "failed", "succeeded")),
     **{kind: (On.SEND, 4, (0.0,), whats) for kind, whats in REPLIED.items()},
 }
 """Kind -> what it waits for, how early it may come, amounts, and what it may be."""
-_RARE: Final = ("grant", "report", "policy")
+_RARE: Final = ("grant", "report", "policy", *COUNTED)
 _WEIGHTS: Final = {
     **{kind: 0.3 for kind in FAULTS if kind.startswith(_RARE)},
     "gateway killed": 4.0,
@@ -81,7 +86,8 @@ _WEIGHTS: Final = {
     "ledger failover": 2.0,
     "claim reply lost": 2.0,
 }
-_OF_EFFORTS: Final = {kind: 3.0 for kind in FAULTS if kind.startswith(_RARE)}
+_OF_EFFORTS: Final = {kind: 3.0 for kind in FAULTS if kind.startswith(_RARE) and kind not in COUNTED}
+_OF_LIMITS: Final = dict.fromkeys(COUNTED, 6.0) | {"claim not sent": 3.0, "gateway killed": 6.0}
 
 
 def _faults(rng: random.Random, gateways: int, most: int) -> tuple[Fault, ...]:
@@ -89,14 +95,16 @@ def _faults(rng: random.Random, gateways: int, most: int) -> tuple[Fault, ...]:
     return tuple(_fault(rng, kind, gateways) for kind in kinds)
 
 
-def _befalls_efforts(rng: random.Random, gateways: int, most: int) -> tuple[Fault, ...]:
-    """The same, where approvals and reports are written."""
-    weights = [_OF_EFFORTS.get(kind, _WEIGHTS.get(kind, 1.0)) for kind in FAULTS]
-    return tuple(_fault(rng, kind, gateways) for kind in rng.choices(list(FAULTS), weights, k=rng.randint(0, most)))
+def _with(
+    story: Callable[[random.Random, Plan, Chosen], Plan], weights: dict[str, float] = _OF_EFFORTS
+) -> Callable[[random.Random, Plan], Plan]:
+    """Where some kinds of faults come more often: where approvals and reports are written, or limits counted."""
+    odds = [weights.get(kind, _WEIGHTS.get(kind, 1.0)) for kind in FAULTS]
 
+    def befalls(rng: random.Random, gateways: int, most: int) -> tuple[Fault, ...]:
+        return tuple(_fault(rng, kind, gateways) for kind in rng.choices(list(FAULTS), odds, k=rng.randint(0, most)))
 
-def _with(story: Callable[[random.Random, Plan, Chosen], Plan]) -> Callable[[random.Random, Plan], Plan]:
-    return lambda rng, plan: story(rng, plan, _befalls_efforts)
+    return lambda rng, plan: story(rng, plan, befalls)
 
 
 def _anything(rng: random.Random, plan: Plan) -> Plan:
@@ -241,4 +249,5 @@ THEMES: Final[dict[str, tuple[float, Callable[[random.Random, Plan], Plan]]]] = 
     "late runtimes": (4, _with(late_runtimes)),
     "beside unknown": (4, _with(beside_unknown)),
     "taken back": (2, _with(taken_back)),
+    "limited": (16, _with(limited, _OF_LIMITS)),
 }

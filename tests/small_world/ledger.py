@@ -16,7 +16,7 @@ from gateway.adapters.ledger_keys import Bucket
 from gateway.core.conversation import CallSlot, PrintSlot, View, Where, Writes
 from gateway.core.record import Effect
 from tests.small_world.numbers import Numbers
-from tests.small_world.story import check_events, check_record
+from tests.small_world.story import check_approvals, check_events, check_record
 
 TICK_MS = 1_000
 Name = tuple[str, bytes]
@@ -34,8 +34,10 @@ class Swapped(NamedTuple):
 class Ledger:
     """All contents and views that a search has met. `compares`: whether a swap looks at versions at all."""
 
-    def __init__(self, *, compares: bool = True) -> None:
+    def __init__(self, *, compares: bool = True, approved: bool = False) -> None:
+        """`approved`: whether nothing may run without an approval."""
         self.compares = compares
+        self.approved = approved
         self._values = Numbers()
         self._values.of("nothing", "nothing")  # so that no version is zero
         self._contents = Numbers()
@@ -85,6 +87,7 @@ class Ledger:
         for id_ in writes.effects:
             check_record(before[id_], after[id_])
         check_events(before, after, writes.events)
+        check_approvals(before, after, writes.events, needed=self.approved)
         seen = self._after(view, writes, list(values), standing, now_ms)
         return Swapped(True, self._contents.of(tuple(sorted(standing.items()))), seen)
 

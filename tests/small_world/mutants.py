@@ -10,7 +10,7 @@ from inspect import getsource
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from gateway.core import claim, granting, identity, repeats, settlement
+from gateway.core import approving, claim, expiry, granting, holding, identity, repeats, settlement
 
 
 class Mutant(NamedTuple):
@@ -24,8 +24,10 @@ class Mutant(NamedTuple):
     situation: str
     ticks: int = 1
     resolves: int = 0
+    decisions: int = 0
 
 
+APPROVED: Final = "the same call twice, to be approved"
 MUTANTS: Final = (
     Mutant(
         "any token ends a claim by release",
@@ -99,6 +101,43 @@ MUTANTS: Final = (
         "a settle tells the log nothing",
         *(settlement, "_settled", "ended(view, after, keep_ms, event)", "ended(view, after, keep_ms)"),
         "the same call twice",
+    ),
+    Mutant(
+        "what policy says is not asked",
+        *(holding, "begin", "request.asks is not None", "False"),
+        APPROVED,
+    ),
+    Mutant(
+        "a held call that is asked again runs",
+        *(holding, "hold_ended", "request.asks is None or", "True or"),
+        APPROVED,
+    ),
+    Mutant(
+        "a grant does not say which approval was used",
+        *(approving, "_granted", "(granted, used, *started", "(granted, *started"),
+        APPROVED,
+        decisions=1,
+    ),
+    Mutant(
+        "what is refused is only not run",
+        *(
+            approving,
+            "refuse",
+            "Step(Settled(after), ended(view, after, request.keep_ms, *events))",
+            "Step(Settled(after))",
+        ),
+        APPROVED,
+        decisions=1,
+    ),
+    Mutant(
+        "a hold that nobody decides stands for ever",
+        *(expiry, "judge_expiry", "held is None or", "True or"),
+        APPROVED,
+    ),
+    Mutant(
+        "a hold that lapses tells the log nothing",
+        *(expiry, "expire", 'Event("effect.denied", held.effect_id, {"code": fault.code}),', ""),
+        APPROVED,
     ),
 )
 

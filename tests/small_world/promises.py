@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.core.record import SETTLED, Mode, Status
+from tests.small_world.answers import Answer
 from tests.small_world.ledger import Ledger
+from tests.small_world.moves import Worker
 from tests.small_world.shop import Shop, result_of
 from tests.small_world.situations import Situation
 from tests.small_world.story import Broken
-from tests.small_world.workers import Answer, Worker
 
 DID_NOTHING: Final = frozenset(
     {
         *("ledger_unavailable", "merchant_not_ready", "too_slow", "tool_call_id_reused", "attempt_superseded"),
-        *("denied: prior_outcome_unknown", "blocked", "replay"),
+        *("denied: prior_outcome_unknown", "blocked", "replay", "refused", "approval_decided", "grant_refused"),
     }
 )
 """Answers which say that this request did nothing at the merchant."""
@@ -82,7 +83,20 @@ class Promises:
             effect = self._ledger.effect(contents, answer.shown)
             if effect is None or effect.status.value != answer.status:
                 raise Broken("4.2: an outcome was answered before it was recorded")
+        if answer.said in ("granted", "refused"):
+            self._decided(contents, answer)
         return answer.said in DID_NOTHING
+
+    def _decided(self, contents: int, answer: Answer) -> None:
+        """7.4: what somebody is told of an approval is what stands."""
+        effect = self._ledger.effect(contents, answer.shown)
+        decided = effect is not None and effect.approval is not None and effect.approval.decided_by is not None
+        denied = effect is not None and effect.status is Status.DENIED
+        if decided and denied is (answer.said == "refused"):
+            return
+        # What was granted and came to nothing, released or resolved so, may be gone by now.
+        if answer.said == "refused" or (effect is not None and effect.status is not Status.ABSENT):
+            raise Broken(f"7.4: an approval is told to be {answer.said}, and is not")
 
     def _success(self, contents: int, shop: Shop, worker: Worker, answer: Answer) -> None:
         made = [number for number, commit in enumerate(shop.commits) if commit.key == answer.shown]

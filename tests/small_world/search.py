@@ -66,6 +66,8 @@ def _check_end(world: World, state: State) -> None:
     for effect in world.ledger.effects(state.contents):
         if effect.status is Status.EXECUTING:
             raise Broken("4.5: at the end of everything a record is still executing")
+        if effect.status is Status.AWAITING_APPROVAL and world.situation.approvals:
+            raise Broken("7.4: at the end of everything a call still waits for approval")
     if not world.settled(state):
         raise Broken("at the end of everything a request has no answer")
 

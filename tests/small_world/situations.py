@@ -8,7 +8,7 @@ from typing import Final
 from gateway.core import identity
 from gateway.core.identity import Kind, Place, Scope
 from gateway.core.record import Mode
-from gateway.core.requests import Claim, OnRepeat, Terms
+from gateway.core.requests import Asks, Claim, OnRepeat, Terms
 from tests.small_world.ledger import TICK_MS
 
 LEASE_TICKS: Final = 1
@@ -41,10 +41,13 @@ class Trouble:
     resolves: int = 0
     hasty: bool = False
     """The operator resolves as absent what may still arrive."""
+    decisions: int = 0
+    """Approvals that somebody grants or refuses, each at another gateway than the one before."""
 
     @property
     def told(self) -> str:
         named = {"crash": self.crashes, "resend": self.resends, "delay": self.delayed, "lapse": self.ticks}
+        named["decision"] = self.decisions
         resolve = {"hasty resolve" if self.hasty else "resolve": self.resolves}
         return ", ".join(f"{times} {name}" for name, times in {**named, **resolve}.items() if times)
 
@@ -58,6 +61,10 @@ class Situation:
     mode: Mode = Mode.AT_MOST_ONCE
     on_repeat: OnRepeat = OnRepeat.HOLD
     trouble: Trouble = field(default_factory=Trouble)
+    approvals: bool = False
+    """Whether somebody decides what is held, in time: a hold stands for as long as a lease."""
+    asks_policy: bool = False
+    """Whether policy lets nothing run without an approval."""
 
     def claim(self, caller: int, token: int) -> Claim:
         ask = self.asks[caller]
@@ -80,14 +87,18 @@ class Situation:
                 "https://shop.example/tools",
                 FOREVER_MS,
                 FOREVER_MS,
-                FOREVER_MS,
+                TICK_MS if self.approvals else FOREVER_MS,
             ),
             token=b"token-%d" % token,
+            asks=Asks(("operator",), TICK_MS, None) if self.asks_policy else None,
         )
 
     @property
     def searches(self) -> tuple[Trouble, ...]:
         """What a whole search goes through, each to its end: more at once would be tens of millions of states."""
+        if self.approvals:
+            late = Trouble(crashes=0, delayed=1, ticks=0, decisions=1)
+            return (Trouble(decisions=1), Trouble(crashes=0, ticks=0, decisions=2), late)
         if self.trouble.hasty:
             return (self.trouble, Trouble(crashes=0, delayed=1, resolves=1, hasty=True))
         if self.on_repeat is OnRepeat.RUN or self.mode is Mode.SAFE_TO_RETRY:
@@ -98,6 +109,8 @@ class Situation:
     @property
     def near(self) -> Trouble:
         """What a look of a few seconds goes through, to its end as well."""
+        if self.approvals:
+            return Trouble(crashes=int(not self.asks_policy), ticks=0, decisions=1)
         if self.on_repeat is OnRepeat.RUN or self.mode is Mode.SAFE_TO_RETRY:
             return Trouble(crashes=0, ticks=0)
         return Trouble(crashes=0, resolves=1, hasty=True) if self.trouble.hasty else Trouble()
@@ -121,5 +134,7 @@ SITUATIONS: Final = (
     Situation("the same call twice, safe to retry", _SAME, 1, Mode.SAFE_TO_RETRY),
     Situation("two ids, one order, hold, safe to retry", _TWO_IDS, 1, Mode.SAFE_TO_RETRY),
     Situation("a turn run over, safe to retry", _RERUN, 1, Mode.SAFE_TO_RETRY),
+    Situation("the same call twice, to be approved", _SAME, 1, approvals=True, asks_policy=True),
+    Situation("two ids, one order, the second approved", _TWO_IDS, 2, approvals=True),
 )
 HASTY: Final = Situation("the same call twice, a hasty operator", _SAME, 2, trouble=Trouble(resolves=1, hasty=True))

@@ -26,7 +26,12 @@ TOLD: Final[dict[str, tuple[frozenset[str], str]]] = {
     "effect.denied": (frozenset({"awaiting_approval"}), "denied"),
 }
 """Type of an event -> what a reader of the log must believe before it, and believes after it."""
-ASIDE: Final = frozenset({"effect.conflict", "approval.requested", "approval.expired"})
+ASIDE: Final = frozenset(
+    {
+        *("effect.conflict", "approval.requested", "approval.expired"),
+        *("approval.granted", "approval.denied", "approval.used"),
+    }
+)
 """Events that change no status."""
 
 
@@ -71,3 +76,39 @@ def check_events(
     for id_, effect in after.items():
         if believed[id_] != status_of(effect).value:
             raise Broken(f"7.6: the log says {believed[id_]}, the record {status_of(effect).value}")
+
+
+def check_approvals(
+    before: Mapping[bytes, Effect | None],
+    after: Mapping[bytes, Effect | None],
+    events: tuple[Event, ...],
+    *,
+    needed: bool,
+) -> None:
+    """7.3, 7.4: nothing runs without the decision that let it, in the log before it, and a decision stands.
+    `needed`: whether nothing runs without an approval."""
+    told: dict[bytes, set[str]] = {}
+    for event in events:
+        if event.effect_id is None:
+            continue
+        said = told.setdefault(event.effect_id, set())
+        stood = before.get(event.effect_id)
+        if event.type.startswith("approval.") and event.type != "approval.requested":
+            if stood is None or stood.approval is None or stood.approval.id.hex() != event.data["approval"]:
+                raise Broken(f"7.4: {event.type} was told of an approval that is not this effect's")
+            if stood.granted and event.type in ("approval.granted", "approval.denied"):
+                raise Broken("7.4: an approval was decided twice")
+        if event.type == "effect.executing" and not event.data.get("again"):
+            granted = "approval.granted" in said or (stood is not None and stood.granted)
+            if "effect.allowed" not in said:
+                raise Broken("7.3: an effect runs, and nothing in the log let it")
+            if (needed or "approval.used" in said) and not (granted and "approval.used" in said):
+                raise Broken("7.4: an effect runs without its approval")
+        said.add(event.type)
+    for id_, effect in after.items():
+        stood = before[id_]
+        if stood is None or effect is None or stood.approval is None or effect.approval is None:
+            continue
+        same = stood.approval.id == effect.approval.id
+        if same and stood.approval.decided_by not in (None, effect.approval.decided_by):
+            raise Broken("7.4: a decision was forgotten")

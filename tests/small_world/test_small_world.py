@@ -21,14 +21,15 @@ def _held(found: Found) -> None:
 
 @pytest.mark.parametrize("situation", ALL)
 def test_p4_1_every_promise_holds_in_every_state_near_by(situation: Situation) -> None:
-    """2.1, 2.2, 2.5, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6, 4.7, 4.8, 4.9, 7.6, 8: to the end of both calls."""
+    """2.1, 2.2, 2.5, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6, 4.7, 4.8, 4.9, 7.3, 7.4, 7.6, 8: to the end of both calls."""
     _held(search(World(situation.under(situation.near))))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("situation", ALL)
 def test_p4_1_every_promise_holds_in_every_state(situation: Situation) -> None:
-    """The same with swaps that arrive late, an operator, requests sent again, and leases that lapse twice."""
+    """The same with swaps that arrive late, an operator, requests sent again, leases that lapse twice,
+    and approvals that are given twice, refused or never decided."""
     for trouble in situation.searches:
         _held(search(World(situation.under(trouble))))
 
@@ -36,7 +37,8 @@ def test_p4_1_every_promise_holds_in_every_state(situation: Situation) -> None:
 @pytest.mark.parametrize("mutant", [pytest.param(mutant, id=mutant.name) for mutant in MUTANTS])
 def test_a_guard_that_is_taken_out_is_missed(mutant: Mutant) -> None:
     """What the search would not notice it does not hold."""
-    situation = BY_NAME[mutant.situation].under(Trouble(ticks=mutant.ticks, resolves=mutant.resolves))
+    trouble = Trouble(ticks=mutant.ticks, resolves=mutant.resolves, decisions=mutant.decisions)
+    situation = BY_NAME[mutant.situation].under(trouble)
     with applied(mutant):
         found = search(World(situation))
     assert found.broken is not None

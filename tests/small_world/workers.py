@@ -6,65 +6,28 @@ Whatever happens between two trips (judging, answering) belongs to the trip befo
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from gateway.core import decisions as d
 from gateway.core import step as steps
-from gateway.core.conversation import View, Where, Writes, assumed_empty, narrowed
+from gateway.core.conversation import Where, Writes, assumed_empty, narrowed
 from gateway.core.record import Effect, Fault, Outcome, Status
-from gateway.core.requests import Claim, End, Lose, Release, Settle, Withdraw, where_of
+from gateway.core.requests import Claim, End, Grant, Lose, Refuse, Release, Settle, Withdraw, where_of
+from gateway.service.decide_approval import TRIES as GRANT_TRIES
 from gateway.service.running import SETTLE_TRIES
+from tests.small_world import answers
+from tests.small_world.answers import Answer
+from tests.small_world.asked import Asked, as_written, decided_at, key_of, named, plain, widened
 from tests.small_world.ledger import Ledger
+from tests.small_world.moves import UNREAD, Move, Worker, over
 from tests.small_world.numbers import Numbers
 from tests.small_world.situations import FOREVER_MS, LEASE_TICKS, Situation
 from tests.small_world.story import Broken
 
 REFUSED: Final = Outcome(Status.FAILED, fault=Fault("merchant_refused", "No."))
-UNREAD: Final = -1
-NOT_SENT: Final = "not_sent"
-
-
-class Answer(NamedTuple):
-    """What the caller is told. `said`: a decision, or the code of a problem; `shown`: what of a record it shows."""
-
-    said: str
-    status: str | None = None
-    result: bytes | None = None
-    shown: bytes = b""
-    recorded: bool = True
-
-
-class Worker(NamedTuple):
-    """Where one request stands. Numbers name what the machine has met: a request, a where, a view, a record."""
-
-    caller: int
-    token: int
-    gateway: int
-    phase: str
-    request: int
-    where: int = UNREAD
-    view: int = UNREAD
-    since: int = 0
-    """The worker's clock when its claim left (4.5)."""
-    effect: int = UNREAD
-    tries: int = 0
-    sends: int = 0
-    reply: str | None = None
-    unknown: bool = False
-    """Whether an earlier try may have been carried out."""
-    answered: bool = False
-
-
-class Move(NamedTuple):
-    """One thing that can happen; `delayed` is a swap that is under way still: (request, where, view)."""
-
-    told: str
-    contents: int
-    worker: Worker
-    answer: Answer | None = None
-    delayed: tuple[int, int, int] | None = None
+DECIDER: Final = "ops"
 
 
 class Machine:
@@ -90,8 +53,21 @@ class Machine:
         worker = Worker(caller, token, gateway, "claiming", request, where, since=now)
         return [("takes the call for new", worker._replace(view=guess)), ("will look first", worker)]
 
-    def request(self, request: Claim | End | Withdraw) -> int:
-        return self.requests.of(msgspec.msgpack.encode((type(request).__name__, _plain(request))), request)
+    def decides(self, held: Effect, caller: int, token: int, gateway: int, now: int, *, grants: bool) -> Worker:
+        """Somebody who has seen an approval and decides it; `caller`: whose call it is of."""
+        assert held.approval is not None
+        claim = self.situation.claim(caller, token)
+        decision: Grant | Refuse
+        if grants:
+            decision = Grant(held.effect_id, held.approval.id, DECIDER, claim)
+        else:
+            hold_ms = claim.terms.hold_ms
+            decision = Refuse(held.effect_id, held.approval.id, DECIDER, hold_ms, FOREVER_MS)
+        where = self.wheres.of(decided_at(held, claim))
+        return Worker(caller, token, gateway, "deciding", self.request(decision), where, since=now)
+
+    def request(self, request: Asked) -> int:
+        return self.requests.of(msgspec.msgpack.encode((type(request).__name__, plain(request))), request)
 
     def judge(self, request: int, view: int) -> d.Step:
         key = (request, view)
@@ -111,7 +87,7 @@ class Machine:
 
     def _ways(self, worker: Worker, contents: int, now: int) -> list[Move]:
         match worker.phase:
-            case "claiming" | "ending":
+            case "claiming" | "ending" | "deciding":
                 return self._trip(worker, contents, now)
             case "waiting":
                 claim: Claim = self.requests[worker.request]
@@ -127,13 +103,13 @@ class Machine:
         judged = self.judge(worker.request, worker.view)
         assert judged.writes is not None
         applied, after, seen = self.swap(worker.request, worker.where, worker.view, contents, now)
-        what = f"swaps ({_named(judged.decision)})"
+        what = f"swaps ({named(judged.decision)})"
         there = f"{what}: {'written' if applied else 'something changed, nothing is written'}"
         arrived = worker._replace(view=seen)
         if not applied or isinstance(judged.decision, d.Again):
             moves = [self._concluded(arrived, after, now, there)]
         else:
-            decision = _as_written(judged.decision, self.ledger.view(seen))
+            decision = as_written(judged.decision, self.ledger.view(seen))
             moves = [self._decided(arrived, after, now, decision, there)]
         delayed = (worker.request, worker.where, worker.view)
         # A withdrawal writes anew at each try: how often it is not heard has to have an end.
@@ -145,7 +121,7 @@ class Machine:
 
     def widened(self, where: int, need: d.Need) -> int:
         """A where that has what a decision lacked."""
-        return self.wheres.of(_widened(self.wheres[where], need))
+        return self.wheres.of(widened(self.wheres[where], need))
 
     def _needs_read(self, worker: Worker) -> bool:
         judged = self.judge(worker.request, worker.view)
@@ -167,7 +143,7 @@ class Machine:
         if worker.view != UNREAD:
             judged = self.judge(worker.request, worker.view)
             if isinstance(judged.decision, d.Need):
-                where = _widened(where, judged.decision)
+                where = widened(where, judged.decision)
         seen = self.ledger.read(contents, where, now)
         return self._concluded(
             worker._replace(where=self.wheres.of(where), view=seen), contents, now, "reads the ledger"
@@ -189,16 +165,40 @@ class Machine:
             answer = Answer("ledger_unavailable")
             if not may_have_run:
                 return [self._over(worker, contents, told, answer)]
-            claim: Claim = self.requests[worker.request]
-            back = Worker(
-                worker.caller, worker.token, worker.gateway, "ending", self.request(Withdraw(claim)), answered=True
-            )
-            return [Move(told, contents, back._replace(where=self.wheres.of(claim.where())), answer, delayed)]
+            return [Move(told, contents, self._taking_back(worker, self.requests[worker.request]), answer, delayed)]
+        if worker.phase == "deciding":
+            return self._decision_failed(worker, contents, told, delayed, may_have_run=may_have_run)
         tries = min(SETTLE_TRIES, worker.tries + 1)
         again = worker._replace(tries=tries, view=UNREAD, where=self._end_where(worker))
         if tries < SETTLE_TRIES or worker.answered:
             return [Move(told, contents, again, None, delayed)]
-        return [Move(told, contents, again._replace(answered=True), self._unrecorded(worker), delayed)]
+        return [
+            Move(
+                told,
+                contents,
+                again._replace(answered=True),
+                answers.unrecorded(self.requests[worker.request]),
+                delayed,
+            )
+        ]
+
+    def _taking_back(self, worker: Worker, claim: Claim) -> Worker:
+        back = Worker(
+            worker.caller, worker.token, worker.gateway, "ending", self.request(Withdraw(claim)), answered=True
+        )
+        return back._replace(where=self.wheres.of(claim.where()))
+
+    def _decision_failed(
+        self, worker: Worker, contents: int, told: str, delayed: Any, *, may_have_run: bool
+    ) -> list[Move]:
+        """A refusal is not said again by the gateway; a grant is, once it may have landed, and then taken back."""
+        decision: Grant | Refuse = self.requests[worker.request]
+        unheard = Answer("ledger_unavailable")
+        if isinstance(decision, Refuse) or not (may_have_run or worker.tries):
+            return [Move(told, contents, over(worker), unheard, delayed)]
+        if worker.tries + 1 < GRANT_TRIES:
+            return [Move(told, contents, worker._replace(tries=worker.tries + 1, view=UNREAD), None, delayed)]
+        return [Move(told, contents, self._taking_back(worker, decision.claim), unheard, delayed)]
 
     def _over(self, worker: Worker, contents: int, told: str, answer: Answer | None) -> Move:
         return Move(told, contents, over(worker), answer)
@@ -208,27 +208,28 @@ class Machine:
     def _decided(self, worker: Worker, contents: int, now: int, decision: d.Decision, told: str) -> Move:
         if worker.phase == "ending":
             return self._ended(worker, contents, decision, told)
+        if worker.phase == "deciding":
+            return self._approval(worker, contents, decision, told)
         match decision:
             case d.Granted(effect=effect):
                 # What it saw goes with it into its end, narrowed to what an end reads.
-                granted = worker._replace(phase="granted", effect=self.records.of(_key(effect), effect))
+                granted = worker._replace(phase="granted", effect=self.records.of(key_of(effect), effect))
                 return Move(f"{told}; granted", contents, granted)
             case d.Wait(repeat_of=kept):
                 claim: Claim = self.requests[worker.request]
                 kept_too = msgspec.structs.replace(claim, repeat_of=claim.repeat_of | kept)
                 waiting = worker._replace(phase="waiting", request=self.request(kept_too), where=UNREAD, view=UNREAD)
                 return Move(f"{told}; waits", contents, waiting._replace(since=0))
-            case d.Replay(effect=effect):
-                answer = _showing("replay", effect)
-            case d.Blocked(first=first):
-                answer = _showing("blocked", first) if first is not None else Answer("blocked")
-            case d.Denied(fault=fault):
-                answer = Answer(f"denied: {fault.code}", recorded=False)
-            case d.Refused(code=code):
-                answer = Answer(code)
-            case _:
-                raise AssertionError(f"a claim was answered {decision}")
-        return self._over(worker, contents, told, answer)
+        return self._over(worker, contents, told, answers.of_claim(decision))
+
+    def _approval(self, worker: Worker, contents: int, decision: d.Decision, told: str) -> Move:
+        """What `service/decide_approval` makes of a decision on an approval."""
+        if isinstance(decision, d.Granted):
+            grant: Grant = self.requests[worker.request]
+            key = self.records.of(key_of(decision.effect), decision.effect)
+            runs = worker._replace(phase="granted", effect=key, request=self.request(grant.claim), tries=0)
+            return Move(f"{told}; granted", contents, runs)
+        return self._over(worker, contents, told, answers.of_approval(decision))
 
     def _ended(self, worker: Worker, contents: int, decision: d.Decision, told: str) -> Move:
         """What `service/running` makes of a decision on an end."""
@@ -237,31 +238,7 @@ class Machine:
             raise Broken("4.4: a success that came late was passed over in silence")
         if worker.answered:
             return self._over(worker, contents, told, None)
-        late = decision.effect if isinstance(decision, d.Late) else None
-        match end, decision:
-            case Settle(), d.Settled(effect=after):
-                answer = _showing("proceed", after)
-            case Settle(outcome=outcome), _ if late is not None and late.outcome != outcome:
-                answer = _standing(late)
-            case Settle(), _:
-                answer = self._unrecorded(worker)
-            case Release(reason="lease too short"), _:
-                answer = Answer("too_slow")
-            case Release(), _:
-                answer = Answer("merchant_not_ready") if late is None else _standing(late)
-            case _:
-                answer = self._unrecorded(worker) if late is None else _standing(late)
-        return self._over(worker, contents, told, answer)
-
-    def _unrecorded(self, worker: Worker) -> Answer:
-        """What is said of an end that is not recorded, or not yet."""
-        end: End = self.requests[worker.request]
-        match end:
-            case Settle(outcome=outcome):
-                return Answer("proceed", outcome.status.value, outcome.result, end.effect_id, recorded=False)
-            case Release(reason=reason):
-                return Answer("too_slow" if reason == "lease too short" else "merchant_not_ready")
-        return Answer("proceed", Status.INDETERMINATE.value, None, end.effect_id, recorded=False)
+        return self._over(worker, contents, told, answers.of_end(end, decision))
 
     # ends
 
@@ -303,49 +280,3 @@ class Machine:
         if isinstance(asked, Withdraw):
             return self.wheres.of(asked.claim.where())
         return self.wheres.of(where_of(self.records[worker.effect]))
-
-
-def over(worker: Worker, phase: str = "over") -> Worker:
-    """Done, or "dead" with its gateway, and nothing remembered but who it was."""
-    return Worker(worker.caller, worker.token, worker.gateway, phase, 0, answered=True)
-
-
-def _plain(request: Claim | End | Withdraw) -> object:
-    if isinstance(request, Claim):
-        return (request.token, sorted(request.repeat_of))
-    if isinstance(request, Withdraw):
-        return (request.claim.token, sorted(request.claim.repeat_of))
-    return [getattr(request, name) for name in request.__struct_fields__]
-
-
-def _key(effect: Effect) -> bytes:
-    return msgspec.msgpack.encode(effect)
-
-
-def _named(decision: d.Decision) -> str:
-    return type(decision).__name__.lower()
-
-
-def _widened(where: Where, need: d.Need) -> Where:
-    return msgspec.structs.replace(
-        where,
-        effects=tuple(dict.fromkeys((*where.effects, *need.effects))),
-        slots=tuple(dict.fromkeys((*where.slots, *need.slots))),
-    )
-
-
-def _as_written(decision: d.Decision, view: View) -> d.Decision:
-    effect = getattr(decision, "effect", None)
-    written = None if effect is None else view.effects.get(effect.effect_id)
-    return decision if written is None else msgspec.structs.replace(decision, effect=written)
-
-
-def _showing(said: str, effect: Effect) -> Answer:
-    result = effect.outcome.result if effect.outcome is not None else None
-    return Answer(said, effect.status.value, result, effect.effect_id)
-
-
-def _standing(effect: Effect) -> Answer:
-    if effect.status is Status.EXECUTING:
-        return Answer("call_in_flight")
-    return _showing("proceed", effect)

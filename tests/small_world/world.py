@@ -6,22 +6,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from gateway.core import decisions as d
-from gateway.core.record import Effect, Mode, Outcome, Status
-from gateway.core.requests import Claim, Lose, Resolve, where_of
-from tests.small_world.ledger import TICK_MS, Ledger
+from gateway.core.record import Effect, Mode, Status
+from tests.small_world import behind
+from tests.small_world.answers import Answer
+from tests.small_world.behind import GATEWAYS
+from tests.small_world.ledger import Ledger
+from tests.small_world.moves import NOBODY, OVER, Move, Worker
 from tests.small_world.numbers import Numbers
 from tests.small_world.promises import Promises
 from tests.small_world.shop import Shop, result_of
-from tests.small_world.situations import FOREVER_MS, Situation
-from tests.small_world.story import Broken
-from tests.small_world.workers import REFUSED, Answer, Machine, Move, Worker, over
+from tests.small_world.situations import Situation
+from tests.small_world.workers import Machine
 
-NOBODY: Final = -1
 MOST_SENDS: Final = 2
 """Tries of one request at the merchant under safe_to_retry."""
-GATEWAYS: Final = "AB"
-OVER: Final = ("over", "dead")
 
 
 class State(NamedTuple):
@@ -39,6 +37,7 @@ class State(NamedTuple):
     delays: int = 0
     ticks: int = 0
     resolves: int = 0
+    decisions: int = 0
 
 
 Next = tuple[str, State]
@@ -49,7 +48,7 @@ class World:
 
     def __init__(self, situation: Situation, *, compares: bool = True, settles_first: bool = True) -> None:
         self.situation = situation
-        self.ledger = Ledger(compares=compares)
+        self.ledger = Ledger(compares=compares, approved=situation.asks_policy)
         self.machine = Machine(situation, self.ledger, settles_first=settles_first)
         self.workers = Numbers()
         self.shops = Numbers()
@@ -58,7 +57,7 @@ class World:
         """What was going on when a promise broke."""
 
     def start(self) -> State:
-        tokens = 2 + self.situation.trouble.resends
+        tokens = 2 + self.situation.trouble.resends + self.situation.trouble.decisions
         return State(self.ledger.empty(), 1, self.shops.of(Shop()), (NOBODY,) * tokens)
 
     def next(self, state: State) -> Iterator[Next]:
@@ -80,15 +79,16 @@ class World:
             elif worker.phase == "sent":
                 yield from self._hears(state, token, worker)
         yield from self._merchant(state)
-        yield from self._sweeper(state)
-        yield from self._operator(state)
-        yield from self._delayed(state)
-        yield from self._crashes(state)
-        yield from self._time(state, alive)
+        yield from behind.sweeper(self, state)
+        yield from behind.operator(self, state)
+        yield from behind.delayed(self, state)
+        yield from behind.crashes(self, state)
+        yield from behind.time(self, state, alive)
 
     def settled(self, state: State) -> bool:
         """Nothing stirs any more; then nothing may be left in the middle."""
-        return all(number != NOBODY and self.workers[number].phase in OVER for number in state.workers[:2])
+        begun = (*state.workers[:2], *(number for number in state.workers[2:] if number != NOBODY))
+        return all(number != NOBODY and self.workers[number].phase in OVER for number in begun)
 
     # requests
 
@@ -96,6 +96,9 @@ class World:
         """A caller's first request; or one that it sends again, whatever became of the one before."""
         if token < 2:
             callers = [token]
+        elif token >= 2 + self.situation.trouble.resends:
+            yield from self._decides(state, token)
+            return
         elif token == 2 + state.resends:
             callers = [caller for caller in (0, 1) if state.workers[caller] != NOBODY]
         else:
@@ -108,6 +111,20 @@ class World:
                 )
                 after = self._with(state, token, worker)
                 yield told, after._replace(resends=state.resends + (token >= 2))
+
+    def _decides(self, state: State, token: int) -> Iterator[Next]:
+        """Somebody has looked at what is held, and goes to decide it."""
+        number = token - 2 - self.situation.trouble.resends
+        if number != state.decisions:
+            return
+        for held in self.ledger.effects(state.contents):
+            if held.status is not Status.AWAITING_APPROVAL or held.approval is None or held.granted:
+                continue
+            caller = next(n for n, ask in enumerate(self.situation.asks) if ask.call == held.tool_call_id)
+            for grants in (True, False):
+                worker = self.machine.decides(held, caller, token, number % 2, state.now, grants=grants)
+                told = f"somebody will {'grant' if grants else 'refuse'} it at gateway {GATEWAYS[number % 2]}"
+                yield told, self._with(state, token, worker)._replace(decisions=state.decisions + 1)
 
     def _with(self, state: State, token: int, worker: Worker) -> State:
         workers = state.workers
@@ -123,7 +140,7 @@ class World:
             after = after._replace(contents=move.contents)
         if move.answer is not None:
             told, after = self._answered(after, move.worker, move.answer, told)
-        self._check(after, told)
+        self.check(after, told)
         yield told, after
         if move.delayed is not None and state.delayed is None and state.delays < self.situation.trouble.delayed:
             yield f"{told} (yet)", after._replace(delayed=move.delayed, delays=state.delays + 1)
@@ -137,7 +154,7 @@ class World:
     def _shop(self, shop: Shop) -> int:
         return self.shops.of(shop)
 
-    def _check(self, state: State, doing: str) -> None:
+    def check(self, state: State, doing: str) -> None:
         self.doing = doing
         self.promises.hold(state.contents, self.shops[state.shop])
 
@@ -196,124 +213,9 @@ class World:
                 if worker.phase == "sent" and worker.sends == post.tried:
                     then = self._with(then, post.token, worker._replace(reply=reply))
                 told = f"the merchant {told} (request {post.token + 1})"
-                self._check(then, told)
+                self.check(then, told)
                 yield told, then
 
     def _sku(self, state: State, token: int) -> str:
         worker: Worker = self.workers[state.workers[token]]
         return self.situation.asks[worker.caller].sku
-
-    # those behind the scenes
-
-    def _sweeper(self, state: State) -> Iterator[Next]:
-        if state.sweeper is None:
-            for effect in self.ledger.effects(state.contents):
-                if effect.lapsed(state.now * TICK_MS):
-                    lose = Lose(effect.effect_id, None, "lease lapsed")
-                    yield "the sweeper finds a lapsed lease", state._replace(sweeper=self._errand(state, lose, effect))
-            return
-        for told, contents, errand in self._goes_on(state, state.sweeper):
-            after = state._replace(contents=contents, sweeper=errand)
-            self._check(after, told := f"the sweeper {told}")
-            yield told, after
-
-    def _operator(self, state: State) -> Iterator[Next]:
-        trouble = self.situation.trouble
-        if state.operator is not None:
-            for told, contents, errand in self._goes_on(state, state.operator):
-                after = state._replace(contents=contents, operator=errand)
-                self._check(after, told := f"the operator {told}")
-                yield told, after
-        elif state.resolves < trouble.resolves:
-            for effect in self.ledger.effects(state.contents):
-                if effect.status is not Status.INDETERMINATE:
-                    continue
-                for told, outcome in self._evidence(state, effect):
-                    resolve = Resolve(effect.effect_id, outcome, "ops", "", FOREVER_MS, token=effect.tokens[-1])
-                    errand = self._errand(state, resolve, effect)
-                    yield f"the operator {told}", state._replace(operator=errand, resolves=state.resolves + 1)
-
-    def _evidence(self, state: State, effect: Effect) -> list[tuple[str, Outcome | None]]:
-        """What an operator who looks at the shop may say of an unknown call."""
-        shop: Shop = self.shops[state.shop]
-        done = shop.committed(effect.effect_id)
-        if done is not None:
-            return [("finds the order in the shop", Outcome(Status.SUCCEEDED, result_of(done)))]
-        if self.situation.trouble.hasty:
-            return [("does not find the order, and does not wait", None)]
-        if shop.expects(effect.effect_id) or self._may_still_send(state, effect):
-            return []
-        return [("finds that it never happened", None), ("finds that the shop refused it", REFUSED)]
-
-    def _may_still_send(self, state: State, effect: Effect) -> bool:
-        holders = (self.workers[number] for number in state.workers if number != NOBODY)
-        return any(
-            worker.phase == "granted"
-            and self.machine.covered(worker, state.now)
-            and self.machine.records[worker.effect].effect_id == effect.effect_id
-            for worker in holders
-        )
-
-    def _errand(self, state: State, request: Lose | Resolve, effect: Effect) -> tuple[int, int, int]:
-        where = where_of(effect)
-        view = self.ledger.read(state.contents, where, state.now)
-        return self.machine.request(request), self.machine.wheres.of(where), view
-
-    def _goes_on(
-        self, state: State, errand: tuple[int, int, int]
-    ) -> Iterator[tuple[str, int, tuple[int, int, int] | None]]:
-        """The next trip of an end that nobody waits for."""
-        request, where, view = errand
-        judged = self.machine.judge(request, view)
-        if isinstance(judged.decision, d.Need):
-            wider = self.machine.widened(where, judged.decision)
-            seen = self.ledger.read(state.contents, self.machine.wheres[wider], state.now)
-            yield "reads more", state.contents, (request, wider, seen)
-        elif judged.writes is None:
-            yield "finds nothing to change", state.contents, None
-        else:
-            applied, contents, seen = self.machine.swap(request, where, view, state.contents, state.now)
-            left = None if applied or self.machine.judge(request, seen).writes is None else (request, where, seen)
-            yield ("writes it" if applied else "finds that it changed meanwhile"), contents, left
-
-    def _delayed(self, state: State) -> Iterator[Next]:
-        if state.delayed is not None:
-            self.doing = "what was under way reaches the ledger"
-            applied, contents = self.machine.delivered(state.delayed, state.contents, state.now)
-            if applied:
-                self._not_withdrawn(state, state.delayed)
-            after = state._replace(contents=contents, delayed=None)
-            self._check(after, told := f"what was under way reaches the ledger{'' if applied else ', in vain'}")
-            yield told, after
-
-    def _not_withdrawn(self, state: State, delayed: tuple[int, int, int]) -> None:
-        request = self.machine.requests[delayed[0]]
-        claims = isinstance(request, Claim) and not isinstance(self.machine.judge(*delayed[::2]).decision, d.Again)
-        started = [self.workers[number] for number in state.workers if number != NOBODY]
-        if claims and any(w.phase == "over" and b"token-%d" % w.token == request.token for w in started):
-            raise Broken("4.11: a claim landed that had been withdrawn")
-
-    def _crashes(self, state: State) -> Iterator[Next]:
-        if state.crashes >= self.situation.trouble.crashes:
-            return
-        for gateway in (0, 1):
-            workers = [number if number == NOBODY else self._killed(number, gateway) for number in state.workers]
-            if tuple(workers) != state.workers:
-                yield (
-                    f"gateway {GATEWAYS[gateway]} crashes",
-                    state._replace(workers=tuple(workers), crashes=state.crashes + 1),
-                )
-
-    def _killed(self, number: int, gateway: int) -> int:
-        worker: Worker = self.workers[number]
-        if worker.gateway != gateway or worker.phase in OVER:
-            return number
-        return self.workers.of(over(worker, "dead"))
-
-    def _time(self, state: State, alive: bool) -> Iterator[Next]:
-        """Time matters where a lease runs, and goes on for as long as one does once nobody is left to end it."""
-        running = [e for e in self.ledger.effects(state.contents) if e.status is Status.EXECUTING]
-        if not running or any(e.lapsed(state.now * TICK_MS) for e in running):
-            return
-        if state.ticks < self.situation.trouble.ticks or not alive:
-            yield "the lease lapses", state._replace(now=state.now + 1, ticks=state.ticks + 1)
