@@ -172,6 +172,15 @@ def test_p9_3_a_sensitive_value_is_told_to_the_merchant_and_to_nobody_else(
     _nothing_is_told(open_world, seen, caplog, shape, policy, steps, ["silent", "broken"])
 
 
+@pytest.mark.parametrize("shape", ["everything", "all names"])
+def test_p9_3_names_recorded_under_marks_that_are_gone_are_told_to_nobody(
+    open_world: Any, seen: Any, caplog: Any, shape: str
+) -> None:
+    """9.3, 2.2: an id that is used again names the fields that differ, but not once their tool, whose marks say which
+    may be named, is removed."""
+    _nothing_is_told(open_world, seen, caplog, shape, "none", ["call", "again", "removed", "other"], [])
+
+
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     shape=st.sampled_from(sorted(SHAPES)),
