@@ -125,9 +125,15 @@ def _of_conversation(arguments: argparse.Namespace) -> Iterator[tuple[list[Any],
 
 @contextmanager
 def _target(output: Path | None) -> Iterator[TextIO]:
-    """Standard output, or a file that takes its name once it is whole and on disk."""
+    """Standard output, a pipe or a device, or a file that takes its name once it is whole and on disk."""
     if output is None:
         yield sys.stdout
+        return
+    output = output.resolve()
+    if output.exists() and not output.is_file():
+        # A pipe or a device: a file that took its name would take its place.
+        with output.open("w", encoding="utf-8") as file:
+            yield file
         return
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", dir=output.parent, prefix=output.name, delete=False

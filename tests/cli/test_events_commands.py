@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -261,6 +262,30 @@ def test_p7_6_an_exported_file_is_there_whole_or_not_at_all(logs, tmp_path, caps
     assert logs.run("export", "acme", "--output", str(target)) == 0
     assert len(target.read_text().splitlines()) == 8
     assert logs.run("export", "acme", "--output", str(tmp_path / "no" / "where")) == 1
+
+
+def test_an_export_into_a_pipe_leaves_it_a_pipe(logs, tmp_path):
+    """Bad input: a file that took its name would take the place of a pipe, or of a device such as /dev/null."""
+    logs.put("c-1", 3, 3)
+    pipe, told = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: told.append(pipe.read_text()))
+    reader.start()
+    assert logs.run("export", "acme", "--output", str(pipe)) == 0
+    reader.join()
+    assert pipe.is_fifo()
+    assert all(json.loads(line)["seq"] for line in told[0].splitlines())
+    assert told[0]
+
+
+def test_an_export_through_a_link_leaves_it_a_link(logs, tmp_path):
+    """The file that it names is written."""
+    logs.put("c-1", 3, 3)
+    link, target = tmp_path / "link", tmp_path / "target"
+    link.symlink_to(target)
+    assert logs.run("export", "acme", "--output", str(link)) == 0
+    assert link.is_symlink()
+    assert target.read_text()
 
 
 def test_p7_6_an_export_of_a_conversation_has_its_unsealed_events_too(logs, capsys):

@@ -109,7 +109,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a held call that is asked again runs",
-        *(holding, "hold_ended", "request.asks is None or", "True or"),
+        *(holding, "hold_ended", "if request.asks is None:", "if True:"),
         APPROVED,
     ),
     Mutant(
