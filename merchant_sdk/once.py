@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from merchant_sdk import units
+from merchant_sdk import nesting, units
 from merchant_sdk.errors import (
     AlreadyDone,
     KeyConflict,
@@ -148,6 +148,7 @@ class Work:
             return True
         if self._bound is not None:
             raise Misuse("a call is bound to one purchase")
+        self._level.claim(key)
         keys: list[CallKey | RequestKey] = [key]
         try:
             self._find(keys, order_again, tries=1)
@@ -177,6 +178,8 @@ class Work:
     def __enter__(self) -> Self:
         if self._state != "new":
             raise Misuse("a Work is entered once")
+        self._level = nesting.entered(self._store, lambda: self._state == "open")
+        self._level.claim(self._key)
         self._open = self._store.begin()
         self._state = "open"
         units.opened("`once`", lambda: self._state == "open", key=self)

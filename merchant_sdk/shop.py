@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from merchant_sdk.arguments import Signature, read_arguments, signature_of
-from merchant_sdk.errors import KeyInputError, Refused
+from merchant_sdk.errors import KeyInputError, Misuse, Refused
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.once import Answer, Work, once
 from merchant_sdk.reply import to_json
@@ -36,6 +36,11 @@ Finish = Callable[[Any], Any]
 """Gives a tool's result, waiting for it where the tool is async. The server's part, since it has the loop."""
 Lint = Callable[[dict[str, Any]], Sequence[str]]
 """Remarks on one tool's registration, in words."""
+
+_ONE_THREAD = (
+    "the store's connection belongs to one thread: what is written on the event loop would be outside the "
+    "transaction. Write a plain function"
+)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -166,7 +171,8 @@ class Shop:
 
         An instruction is not an authorisation: `authorise(work, **arguments)` says whether this caller may ask at
         all, before any purchase is looked up; `accept(work, **arguments)` whether the shop will do it now (amount,
-        stock), for new work only, so that a repeat still gets its answer. Either raises Refused, or returns False.
+        stock), for new work only, so that a repeat still gets its answer. Either raises Refused, or returns what is not
+        true (None aside, for one that only raises).
 
         The rest is for the gateway; `description` is the docstring unless given. Raises TypeError or ValueError at
         import for a function that could not be called.
@@ -179,6 +185,7 @@ class Shop:
             if not side_effecting and (key is not None or accept is not None):
                 raise ValueError(f"{tool_name} only reads: it needs no key and no accept")
             signature = signature_of(function)
+            self._check_hooks(tool_name, function, key=key, authorise=authorise, accept=accept)
             told = {"idempotency": idempotency, "on_repeat": on_repeat, "timeout_s": timeout_s}
             declared = {
                 "description": (inspect.getdoc(function) or "") if description is None else description,
@@ -194,6 +201,21 @@ class Shop:
             return function
 
         return register
+
+    def _check_hooks(self, tool: str, function: Callable[..., Any], **hooks: Callable[..., Any] | None) -> None:
+        """Raises TypeError for what would fail, or not hold, at the first call."""
+        asynchronous = [name for name, hook in {"the tool": function, **hooks}.items() if _is_async(hook)]
+        if "key" in asynchronous:
+            raise TypeError(f"{tool}: key names the purchase from its arguments, and is not awaited: no async function")
+        if asynchronous and getattr(self.store, "bound_to_thread", False):
+            raise TypeError(f"{tool}: {asynchronous[0]} is async, and {_ONE_THREAD}")
+        names = list(inspect.signature(function).parameters)[1:]
+        for name, hook in hooks.items():
+            if hook is not None:
+                try:
+                    inspect.signature(hook).bind(None, **dict.fromkeys(names))
+                except TypeError as misfit:
+                    raise TypeError(f"{tool}: {name} takes what the function takes: {misfit}") from None
 
     def manifest(self, endpoint: str | None = None) -> list[dict[str, Any]]:
         """Each tool as its `PUT …/tools/{name}` body and, beside it, its `name`; JSON values.
@@ -232,6 +254,7 @@ class Shop:
         Raises Refused, StoreBusy, or whatever the function or the commit raised; then nothing is stored
         (but for the refusal itself).
         """
+        finish = self._finishing(finish)
         with self.once(call.call_key()) as work:
             # Looked up only now: a call that was answered replays, whatever became of its tool since (4.10).
             if not work.done:
@@ -250,10 +273,23 @@ class Shop:
         """Answer a read-only call as JSON text, blocking. Raises Refused or what the function raised."""
         tool = self._find(call.tool)
         arguments = read_arguments(tool.signature, call.arguments)
+        finish = self._finishing(finish)
         with self.store.reading() as db:
             handed = Read(db, call, self.now())
             _allowed(tool.authorise, "not_authorised", handed, arguments, finish)
             return to_json(finish(tool.function(handed, **arguments)))
+
+    def _finishing(self, finish: Finish) -> Finish:
+        if not getattr(self.store, "bound_to_thread", False):
+            return finish
+
+        def only_here(result: Any) -> Any:
+            if inspect.iscoroutine(result):
+                result.close()
+                raise Misuse(f"the tool or its hook is async, and {_ONE_THREAD}")
+            return result
+
+        return only_here
 
     def _find(self, name: str) -> Tool:
         tool = self.tools.get(name)
@@ -265,8 +301,19 @@ class Shop:
 def _allowed(
     hook: Callable[..., Any] | None, code: str, handed: CallWork | Read, arguments: dict[str, Any], finish: Finish
 ) -> None:
-    if hook is not None and finish(hook(handed, **arguments)) is False:
+    if hook is None:
+        return
+    said = finish(hook(handed, **arguments))
+    if inspect.isawaitable(said):
+        raise Misuse("authorise and accept are plain or async functions: what was returned is not awaited")
+    # None is a function that raises where it minds; anything else that is not true is a no.
+    if said is not None and not said:
         raise Refused(code, "The shop does not allow this.")
+
+
+def _is_async(function: Any) -> bool:
+    # Either a function, or an object whose call is one.
+    return any(map(inspect.iscoroutinefunction, (function, vars(type(function)).get("__call__"))))
 
 
 def _derive(key: Callable[..., RequestKey], work: CallWork, arguments: dict[str, Any]) -> RequestKey:

@@ -22,13 +22,13 @@ from merchant_sdk.errors import TransactionMisuse
 from merchant_sdk.migrations import ddl
 from merchant_sdk.store import Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
+from merchant_sdk.stores.guarded_cursor import MARK, OURS, guarded
 from merchant_sdk.stores.records import STATEMENTS, Parameters, Records, pyformat
 
 Isolation = Literal["read committed", "repeatable read", "serializable"]
 Connection = psycopg.Connection[Any]
 
 _SQL = STATEMENTS["postgresql"]
-_OURS = "the transaction belongs to `once`: it commits when the block ends, and rolls back when you raise"
 
 
 class Pool(Protocol):
@@ -81,7 +81,7 @@ class PsycopgTransaction:
     def __init__(self, pool: Pool, begin: str) -> None:
         self._pool = pool
         self._begin = begin
-        self._connection = _taken(pool)
+        self._connection, self._autocommit = _taken(pool)
         self._records = Records("postgresql", self._execute)
         self._claimed: dict[tuple[Kind, str], Record] = {}
         self._late: list[Record] = []
@@ -116,7 +116,7 @@ class PsycopgTransaction:
         self._claimed.clear()
         self._late = []
         if self._status() != TransactionStatus.IDLE:
-            self._connection.execute("ROLLBACK")
+            self._connection.execute(MARK + b"ROLLBACK")
 
     def commit(self) -> None:
         # In a transaction that failed, COMMIT would be a ROLLBACK without an error.
@@ -124,7 +124,7 @@ class PsycopgTransaction:
             raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
         puts = [_literals(self._connection, _SQL.put, record) for record in self._late]
         # Never prepared: each of these texts comes once, and would push the merchant's own out of the cache.
-        cursor = self._connection.execute(b"; ".join([*puts, b"COMMIT"]), prepare=False)
+        cursor = self._connection.execute(MARK + b"; ".join([*puts, b"COMMIT"]), prepare=False)
         for _ in self._late:
             if cursor.rowcount != 1:
                 raise TransactionMisuse("the claim was gone at the end of the work: it committed or rolled back by SQL")
@@ -134,21 +134,21 @@ class PsycopgTransaction:
         # Whatever fails here, a connection that is not idle is closed, which rolls back.
         with suppress(psycopg.Error):
             if self._status() not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
-                self._connection.execute("ROLLBACK")
+                self._connection.execute(MARK + b"ROLLBACK")
 
     def close(self) -> None:
         for name in _GUARDED:
             self._connection.__dict__.pop(name, None)
+        self._connection.cursor_factory = self._factory
         if self._status() != TransactionStatus.IDLE:
             self._connection.close()
-        with suppress(psycopg.Error):
-            self._pool.putconn(self._connection)
+        _put_back(self._pool, self._connection, self._autocommit)
 
     def _begin_and_claim(self, wanted: Record) -> int:
         for fresh in (False, True):
             try:
                 claim = _literals(self._connection, _SQL.claim, wanted)
-                cursor = self._connection.execute(self._begin.encode() + b"; " + claim, prepare=False)
+                cursor = self._connection.execute(MARK + self._begin.encode() + b"; " + claim, prepare=False)
                 while cursor.nextset():
                     pass
                 return cursor.rowcount
@@ -157,7 +157,7 @@ class PsycopgTransaction:
                 if fresh or not self._connection.closed:
                     raise
                 self.close()
-                self._connection = _taken(self._pool)
+                self._connection, self._autocommit = _taken(self._pool)
                 self._guard()
         raise AssertionError
 
@@ -172,21 +172,37 @@ class PsycopgTransaction:
     def _guard(self) -> None:
         # On the instance, so that a connection of any class and any pool is guarded while it is ours.
         self._connection.__dict__.update(dict.fromkeys(_GUARDED, _refuse))
+        self._factory = self._connection.cursor_factory
+        self._connection.cursor_factory = guarded(self._factory)
 
 
 _GUARDED = ("commit", "rollback", "__exit__")
 
 
 def _refuse(*_: object) -> NoReturn:
-    raise TransactionMisuse(_OURS)
+    raise TransactionMisuse(OURS)
 
 
-def _taken(pool: Pool) -> Connection:
+def _taken(pool: Pool) -> tuple[Connection, bool]:
+    """A connection of the pool's in autocommit, and how it was. Raises TransactionMisuse if it is not idle."""
     connection = pool.getconn()
-    if not connection.autocommit:
+    if connection.info.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
+        pool.putconn(connection)
+        raise TransactionMisuse("a transaction is open already on the connection that the pool gave: it is not ours")
+    autocommit = connection.autocommit
+    if not autocommit:
         # psycopg's own BEGIN would be a message more, and would hide ours.
         connection.autocommit = True
-    return connection
+    return connection, autocommit
+
+
+def _put_back(pool: Pool, connection: Connection, autocommit: bool) -> None:
+    """As it was: whoever shares the pool counts on its own transactions. Never raises."""
+    with suppress(psycopg.Error):
+        if connection.autocommit != autocommit and not connection.closed:
+            connection.autocommit = autocommit
+    with suppress(psycopg.Error):
+        pool.putconn(connection)
 
 
 def _literals(connection: Connection, sql: str, record: Record) -> bytes:
@@ -256,11 +272,11 @@ class PsycopgStore:
 
     @contextmanager
     def _plain(self) -> Iterator[Connection]:
-        connection = _taken(self._pool)
+        connection, autocommit = _taken(self._pool)
         try:
             yield connection
         finally:
-            self._pool.putconn(connection)
+            _put_back(self._pool, connection, autocommit)
 
 
 def _connect(conninfo: str) -> Connection:

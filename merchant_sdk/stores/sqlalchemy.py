@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from merchant_sdk.errors import TransactionMisuse
 from merchant_sdk.migrations import statements
 from merchant_sdk.store import Kind, Record
+from merchant_sdk.stores.fit_sessions import refuse_autocommit, refuse_open
 from merchant_sdk.stores.records import STATEMENTS, Parameters, Records, Vendor
 
 _VENDORS: Mapping[str, Vendor] = {
@@ -88,7 +89,9 @@ class SQLAlchemyTransaction:
             self._session.close()
 
     def _begin(self) -> None:
+        refuse_open(self._session)
         connection = self._connection()
+        refuse_autocommit(connection)
         self._began = self._session.get_transaction()
         if self._wait_s is not None:
             self._limit_waits(connection, max(1, int(self._wait_s * 1000)))
