@@ -144,10 +144,13 @@ def reply_headers(reply: Reply, body: bytes) -> list[Header]:
 
 
 def _require_idempotency_key(headers: Headers, call: Call) -> None:
-    """The header is not signed, the equal `webhook-id` is: a captured request must not be replayed under
-    another key."""
-    keys = [value for name, value in headers if name.lower() == b"idempotency-key"]
-    if not keys:
+    if not any(name.lower() == b"idempotency-key" for name, _ in headers):
         raise MalformedCall("a side-effecting call carries an Idempotency-Key")
-    if keys != [call.key.encode()]:
+    refuse_borrowed_key(headers, call.key)
+
+
+def refuse_borrowed_key(headers: Headers, key: str) -> None:
+    """The header is not signed, the equal `webhook-id` is: a captured request must not be replayed under another
+    key. Raises SignatureError."""
+    if any(name.lower() == b"idempotency-key" and value != key.encode() for name, value in headers):
         raise SignatureError("no_match")

@@ -5,7 +5,6 @@ No database sees that as a deadlock, since the one who waits for the inner block
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -18,17 +17,17 @@ Key = CallKey | RequestKey
 
 @dataclass(slots=True)
 class Level:
-    """One block and the keys that it holds. `is_open` is asked each time: a block may end in another context."""
+    """One block and the keys that it holds. `is_open` is set by the block itself: it may end in another context."""
 
     store: Store
-    is_open: Callable[[], bool]
+    is_open: bool = False
     keys: set[tuple[str, str]] = field(default_factory=set)
 
     def claim(self, key: Key) -> None:
         """Raises Misuse if a block around this one holds the key, or the only writer's place."""
         name = (key.kind, key.text)
         for around in _around.get():
-            if around is self or around.store is not self.store or not around.is_open():
+            if around is self or around.store is not self.store or not around.is_open:
                 continue
             if name in around.keys:
                 raise Misuse(f"`once` inside `once` with the same {key.kind} key would wait for itself for ever")
@@ -40,8 +39,7 @@ class Level:
 _around: ContextVar[tuple[Level, ...]] = ContextVar("merchant_sdk_around", default=())
 
 
-def entered(store: Store, is_open: Callable[[], bool]) -> Level:
-    """A new block inside those that are open in this context."""
-    level = Level(store, is_open)
-    _around.set((*(each for each in _around.get() if each.is_open()), level))
-    return level
+def entered(level: Level) -> None:
+    """The block begins, inside those that are open in this context."""
+    level.is_open = True
+    _around.set((*(each for each in _around.get() if each.is_open), level))

@@ -105,6 +105,7 @@ class Work:
         self._found: Answer | None = None
         self._touched = False
         self._overtaken = False
+        self._level = nesting.Level(store)
 
     @property
     def db(self) -> Any:
@@ -178,10 +179,10 @@ class Work:
     def __enter__(self) -> Self:
         if self._state != "new":
             raise Misuse("a Work is entered once")
-        self._level = nesting.entered(self._store, lambda: self._state == "open")
         self._level.claim(self._key)
         self._open = self._store.begin()
         self._state = "open"
+        nesting.entered(self._level)
         units.opened("`once`", lambda: self._state == "open", key=self)
         try:
             self._find([self._key], "", tries=CLAIM_TRIES)
@@ -280,6 +281,7 @@ class Work:
     def _end(self, *, commit: bool) -> None:
         transaction, self._open = self._transaction, None
         self._state = "rolled_back"
+        self._level.is_open = False
         try:
             if commit:
                 transaction.commit()

@@ -10,8 +10,6 @@ import re
 from functools import cache
 from typing import Any
 
-import psycopg
-
 from merchant_sdk.errors import TransactionMisuse
 
 OURS = "the transaction belongs to `once`: it commits when the block ends, and rolls back when you raise"
@@ -34,6 +32,6 @@ class _Guard:
 
 
 @cache
-def guarded(factory: Any) -> type[psycopg.Cursor[Any]]:
+def guarded(factory: Any) -> Any:
     """The merchant's own kind of cursor, guarded."""
     return type(f"Guarded{factory.__name__}", (_Guard, factory), {})

@@ -172,7 +172,7 @@ class PsycopgTransaction:
     def _guard(self) -> None:
         # On the instance, so that a connection of any class and any pool is guarded while it is ours.
         self._connection.__dict__.update(dict.fromkeys(_GUARDED, _refuse))
-        self._factory = self._connection.cursor_factory
+        self._factory: Any = self._connection.cursor_factory
         self._connection.cursor_factory = guarded(self._factory)
 
 
