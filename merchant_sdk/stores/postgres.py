@@ -145,7 +145,7 @@ class PsycopgTransaction:
         _put_back(self._pool, self._connection, self._autocommit)
 
     def _begin_and_claim(self, wanted: Record) -> int:
-        for fresh in (False, True):
+        for left in reversed(range(_DEAD_TRIES)):
             try:
                 claim = _literals(self._connection, _SQL.claim, wanted)
                 cursor = self._connection.execute(MARK + self._begin.encode() + b"; " + claim, prepare=False)
@@ -153,8 +153,9 @@ class PsycopgTransaction:
                     pass
                 return cursor.rowcount
             except psycopg.OperationalError:
-                # A connection that died while it was idle (a restart, a proxy): nothing was begun on it.
-                if fresh or not self._connection.closed:
+                # A connection that died while it was idle (a restart, a proxy): nothing was begun on it. The pool
+                # may hold more of them.
+                if not left or not self._connection.closed:
                     raise
                 self.close()
                 self._connection, self._autocommit = _taken(self._pool)
@@ -173,8 +174,12 @@ class PsycopgTransaction:
         # On the instance, so that a connection of any class and any pool is guarded while it is ours.
         self._connection.__dict__.update(dict.fromkeys(_GUARDED, _refuse))
         self._factory: Any = self._connection.cursor_factory
-        self._connection.cursor_factory = guarded(self._factory)
+        guard: Any = guarded  # its cache takes any class, which its type does not say
+        self._connection.cursor_factory = guard(self._factory)
 
+
+_DEAD_TRIES = 64
+"""How many dead connections of one pool are passed over before the database is taken to be gone."""
 
 _GUARDED = ("commit", "rollback", "__exit__")
 
@@ -253,8 +258,7 @@ class PsycopgStore:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        with self._plain() as connection:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        with self._plain("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
             try:
                 yield connection
             finally:
@@ -271,8 +275,17 @@ class PsycopgStore:
             self._own.close()
 
     @contextmanager
-    def _plain(self) -> Iterator[Connection]:
-        connection, autocommit = _taken(self._pool)
+    def _plain(self, first: str = "SELECT 1") -> Iterator[Connection]:
+        for left in reversed(range(_DEAD_TRIES)):
+            connection, autocommit = _taken(self._pool)
+            try:
+                connection.execute(first.encode())
+                break
+            except psycopg.OperationalError:
+                dead = connection.closed
+                _put_back(self._pool, connection, autocommit)
+                if not left or not dead:
+                    raise
         try:
             yield connection
         finally:

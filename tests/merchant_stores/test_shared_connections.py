@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +252,29 @@ def test_djangos_connection_that_died_while_idle_is_replaced(desk: Any, postgres
     with once(desk.store, CallKey("k1", "f"), now=lambda: 1.0) as work:
         assert work.done
     connections[alias].close()
+
+
+@pytest.mark.parametrize("use", ["once", "read", "prune"])
+def test_every_connection_that_died_while_idle_is_replaced(postgres_database: str, use: str) -> None:
+    """A server that was restarted leaves as many dead ones as there were calls at a time."""
+    store = PsycopgStore(postgres_database, create_table=True)
+    with ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(store.reading())
+    with psycopg.connect(postgres_database, autocommit=True) as admin:
+        gone = admin.execute(
+            "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        ).fetchone()
+    assert gone == (4,)
+    if use == "once":
+        assert _place(store, "k1") == "placed"
+    elif use == "read":
+        with store.reading() as db:
+            assert db.execute("SELECT count(*) FROM orders").fetchone() == (0,)
+    else:
+        assert store.prune(0.0) == 0
+    store.close()
 
 
 INSIDE_ITSELF = {
