@@ -40,6 +40,8 @@ def refuse_autocommit(connection: sqlalchemy.Connection) -> None:
         told: Any = getattr(driver, "get_autocommit", None) or getattr(driver, "autocommit", False)
         autocommit = told() if callable(told) else told
     if autocommit:
+        # It may be this connection alone, left so by somebody's SQL: the pool gets no use of it either.
+        connection.invalidate()
         raise TransactionMisuse(_AUTOCOMMIT)
 
 

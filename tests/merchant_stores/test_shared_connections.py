@@ -126,6 +126,25 @@ def test_k7_11_an_engine_that_commits_by_itself_is_refused_before_the_work(
     engine.dispose()
 
 
+def test_k7_11_a_connection_that_was_left_in_autocommit_by_sql_is_used_no_more(mariadb_database: Any) -> None:
+    """K7-11: one work's SET must not undo the promise for the next; the pool gets another connection."""
+    socket, name = mariadb_database
+    engine = sa.create_engine(f"mysql+pymysql://root@/{name}?unix_socket={socket}")
+    store = SQLAlchemyStore(sessionmaker(engine))
+    store.create_table()
+    with once(store, CallKey("k1", "f"), now=lambda: 1.0) as work:
+        work.db.execute(sa.text("SET autocommit = 1"))
+        work.reply("placed")
+    with pytest.raises(TransactionMisuse, match="autocommit"):
+        _place(store, "k2")
+    with suppress(ZeroDivisionError):
+        _place(store, "k2", fail=True)
+    assert _place(store, "k2") == "placed"
+    with engine.connect() as db:
+        assert db.execute(sa.text("SELECT count(*) FROM orders")).scalar_one() == 1
+    engine.dispose()
+
+
 def test_k7_11_an_engine_that_says_begin_itself_is_taken(sqlite_database: Path) -> None:
     """The recipe for SQLite's transactions: the driver begins nothing, a listener does."""
     engine = sa.create_engine(f"sqlite:///{sqlite_database}", connect_args={"isolation_level": None})
