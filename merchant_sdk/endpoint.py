@@ -13,8 +13,9 @@ from typing import Literal
 
 from merchant_sdk.call_status import call_status
 from merchant_sdk.errors import MalformedCall, Refused, SignatureError, StoreBusy
+from merchant_sdk.hooks import Finish
 from merchant_sdk.reply import to_json
-from merchant_sdk.shop import Finish, Shop
+from merchant_sdk.shop import Shop
 from merchant_sdk.signing import verify
 from merchant_sdk.wire import Call, Question, parse_call, parse_question
 
@@ -148,10 +149,13 @@ def reply_headers(reply: Reply, body: bytes) -> list[Header]:
 
 
 def _require_idempotency_key(headers: Headers, call: Call) -> None:
-    """The header is not signed, the equal `webhook-id` is: a captured request must not be replayed under
-    another key."""
-    keys = [value for name, value in headers if name.lower() == b"idempotency-key"]
-    if not keys:
+    if not any(name.lower() == b"idempotency-key" for name, _ in headers):
         raise MalformedCall("a side-effecting call carries an Idempotency-Key")
-    if keys != [call.key.encode()]:
+    refuse_borrowed_key(headers, call.key)
+
+
+def refuse_borrowed_key(headers: Headers, key: str) -> None:
+    """The header is not signed, the equal `webhook-id` is: a captured request must not be replayed under another
+    key. Raises SignatureError."""
+    if any(name.lower() == b"idempotency-key" and value != key.encode() for name, value in headers):
         raise SignatureError("no_match")

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from merchant_sdk import units
+from merchant_sdk import nesting, units
 from merchant_sdk.deciding import Answer, answer_of, decide
 from merchant_sdk.errors import (
     AlreadyDone,
@@ -54,6 +54,7 @@ class Work:
         self._found: Answer | None = None
         self._touched = False
         self._overtaken = False
+        self._level = nesting.Level(store)
 
     @property
     def db(self) -> Any:
@@ -97,6 +98,7 @@ class Work:
             return True
         if self._bound is not None:
             raise Misuse("a call is bound to one purchase")
+        self._level.claim(key)
         keys: list[CallKey | RequestKey] = [key]
         try:
             self._find(keys, order_again, tries=1)
@@ -126,8 +128,10 @@ class Work:
     def __enter__(self) -> Self:
         if self._state != "new":
             raise Misuse("a Work is entered once")
+        self._level.claim(self._key)
         self._open = self._store.begin()
         self._state = "open"
+        nesting.entered(self._level)
         units.opened("`once`", lambda: self._state == "open", key=self)
         try:
             self._find([self._key], "", tries=CLAIM_TRIES)
@@ -226,6 +230,7 @@ class Work:
     def _end(self, *, commit: bool) -> None:
         transaction, self._open = self._transaction, None
         self._state = "rolled_back"
+        self._level.is_open = False
         try:
             if commit:
                 transaction.commit()

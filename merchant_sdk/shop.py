@@ -17,7 +17,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from merchant_sdk.arguments import Signature, read_arguments, signature_of
 from merchant_sdk.deciding import Answer
-from merchant_sdk.errors import KeyInputError, Misuse, Refused
+from merchant_sdk.errors import Misuse, Refused
+from merchant_sdk.hooks import Finish, allow, check_hooks, derive, finishing
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.once import Work, once
 from merchant_sdk.reply import to_json
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 _MOST_READERS = 8
 _MAX_BODY = 1 << 20
 
-Finish = Callable[[Any], Any]
-"""Gives a tool's result, waiting for it where the tool is async. The server's part, since it has the loop."""
 Lint = Callable[[dict[str, Any]], Sequence[str]]
 """Remarks on one tool's registration, in words."""
 
@@ -178,7 +177,8 @@ class Shop:
 
         An instruction is not an authorisation: `authorise(work, **arguments)` says whether this caller may ask at
         all, before any purchase is looked up; `accept(work, **arguments)` whether the shop will do it now (amount,
-        stock), for new work only, so that a repeat still gets its answer. Either raises Refused, or returns False.
+        stock), for new work only, so that a repeat still gets its answer. Either raises Refused, or returns what is not
+        true (None aside, for one that only raises).
 
         The rest is for the gateway; `description` is the docstring unless given. Raises TypeError or ValueError at
         import for a function that could not be called.
@@ -191,6 +191,7 @@ class Shop:
             if not side_effecting and (key is not None or accept is not None):
                 raise ValueError(f"{tool_name} only reads: it needs no key and no accept")
             signature = signature_of(function)
+            check_hooks(self.store, tool_name, function, key=key, authorise=authorise, accept=accept)
             told = {"idempotency": idempotency, "on_repeat": on_repeat, "timeout_s": timeout_s}
             declared = {
                 "description": (inspect.getdoc(function) or "") if description is None else description,
@@ -248,17 +249,18 @@ class Shop:
         Raises Refused, StoreBusy, or whatever the function or the commit raised; then nothing is stored
         (but for the refusal itself).
         """
+        finish = finishing(self.store, finish)
         with once(self.store, call.call_key(), now=self.now) as work:
             # Looked up only now: a call that was answered replays, whatever became of its tool since (4.10).
             if not work.done:
                 tool = self._find(call.tool)
                 arguments = read_arguments(tool.signature, call.arguments)
                 handed = CallWork(work, call, self.on_loop)
-                _allowed(tool.authorise, "not_authorised", handed, arguments, finish)
+                allow(tool.authorise, "not_authorised", handed, arguments, finish)
                 if tool.key is None or not work.bind(
-                    _derive(tool.key, handed, arguments, finish), order_again=tool.order_again
+                    derive(tool.key, handed, arguments, finish), order_again=tool.order_again
                 ):
-                    _allowed(tool.accept, "not_accepted", handed, arguments, finish)
+                    allow(tool.accept, "not_accepted", handed, arguments, finish)
                     work.reply(finish(tool.function(handed, **arguments)))
         return work.answer
 
@@ -266,9 +268,10 @@ class Shop:
         """Answer a read-only call as JSON text, blocking. Raises Refused or what the function raised."""
         tool = self._find(call.tool)
         arguments = read_arguments(tool.signature, call.arguments)
+        finish = finishing(self.store, finish)
         with self.store.reading() as db:
             handed = Read(db, call, self.now())
-            _allowed(tool.authorise, "not_authorised", handed, arguments, finish)
+            allow(tool.authorise, "not_authorised", handed, arguments, finish)
             return to_json(finish(tool.function(handed, **arguments)))
 
     def _find(self, name: str) -> Tool:
@@ -276,23 +279,6 @@ class Shop:
         if tool is None:
             raise Refused("unknown_tool", "This shop has no such tool.", status=404)
         return tool
-
-
-def _allowed(
-    hook: Callable[..., Any] | None, code: str, handed: CallWork | Read, arguments: dict[str, Any], finish: Finish
-) -> None:
-    if hook is not None and finish(hook(handed, **arguments)) is False:
-        raise Refused(code, "The shop does not allow this.")
-
-
-def _derive(key: Callable[..., Any], work: CallWork, arguments: dict[str, Any], finish: Finish) -> RequestKey:
-    try:
-        derived: RequestKey = finish(key(work, **arguments))
-        return derived
-    except KeyInputError as error:
-        # What no key can be made of (an empty cart, half a portion too many) came with the call: a plain no,
-        # not a fault that would leave the customer in doubt.
-        raise Refused("invalid_purchase", f"This cannot be ordered: {error}.") from error
 
 
 def _below(url: str, path: str) -> str:
