@@ -34,6 +34,7 @@ from merchant_sdk.errors import (
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.reply import to_json
 from merchant_sdk.store import UNFINISHED, Contention, Record, Store, Transaction
+from merchant_sdk.stores.failures import committing, entering
 
 CLAIM_TRIES = 20
 """How often a claim is made anew when the database gave another transaction precedence."""
@@ -129,12 +130,14 @@ class Work:
         if self._state != "new":
             raise Misuse("a Work is entered once")
         self._level.claim(self._key)
-        self._open = self._store.begin()
+        with entering():
+            self._open = self._store.begin()
         self._state = "open"
         nesting.entered(self._level)
         units.opened("`once`", lambda: self._state == "open", key=self)
         try:
-            self._find([self._key], "", tries=CLAIM_TRIES)
+            with entering():
+                self._find([self._key], "", tries=CLAIM_TRIES)
         except BaseException:
             self._end(commit=False)
             raise
@@ -233,7 +236,8 @@ class Work:
         self._level.is_open = False
         try:
             if commit:
-                transaction.commit()
+                with committing():
+                    transaction.commit()
                 self._state = "committed"
         finally:
             if self._state != "committed":
@@ -260,6 +264,7 @@ def once(store: Store, key: CallKey | RequestKey, *, now: Callable[[], float], r
     with the claim and saves the statement that `work.reply(...)` costs.
 
     Entering raises StoreBusy (nothing was begun), KeyConflict, TokenRefused, or the Refused that this call
-    was answered with before. A Refused raised inside is remembered with a call key, never with a request key.
+    was answered with before. Leaving raises what the commit raised; OutcomeUnknown if the connection was lost at
+    it. A Refused raised inside is remembered with a call key, never with a request key.
     """
     return Work(store, key, now, None if reply is None else to_json(reply))

@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -24,6 +25,7 @@ from merchant_sdk.once import Work, once
 from merchant_sdk.reply import to_json
 from merchant_sdk.signing import secret_bytes
 from merchant_sdk.store import AsyncStore, Store
+from merchant_sdk.stores.failures import entering
 from merchant_sdk.stores.sqlite import SQLiteStore
 from merchant_sdk.wire import Call
 
@@ -247,7 +249,7 @@ class Shop:
         """Answer a side-effecting call, blocking.
 
         Raises Refused, StoreBusy, or whatever the function or the commit raised; then nothing is stored
-        (but for the refusal itself).
+        (but for the refusal itself). After OutcomeUnknown that is not known.
         """
         finish = finishing(self.store, finish)
         with once(self.store, call.call_key(), now=self.now) as work:
@@ -265,11 +267,13 @@ class Shop:
         return work.answer
 
     def run_read(self, call: Call, finish: Finish) -> str:
-        """Answer a read-only call as JSON text, blocking. Raises Refused or what the function raised."""
+        """Answer a read-only call as JSON text, blocking. Raises Refused, StoreBusy or what the function raised."""
         tool = self._find(call.tool)
         arguments = read_arguments(tool.signature, call.arguments)
         finish = finishing(self.store, finish)
-        with self.store.reading() as db:
+        with ExitStack() as stack:
+            with entering():
+                db = stack.enter_context(self.store.reading())
             handed = Read(db, call, self.now())
             allow(tool.authorise, "not_authorised", handed, arguments, finish)
             return to_json(finish(tool.function(handed, **arguments)))

@@ -72,7 +72,7 @@ class Transaction(Protocol):
         """Undo every write since the beginning. Claims may be lost with it: claim again before `put`."""
 
     def commit(self) -> None:
-        """Make it durable. On any error nothing is stored."""
+        """Make it durable. On any error nothing is stored, unless the connection was lost: then it is not known."""
 
     def rollback(self) -> None:
         """Undo everything. Never raises."""
