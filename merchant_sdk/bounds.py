@@ -63,9 +63,11 @@ def _length(value: Any, otherwise: int) -> int:
 
 
 def bounded(shape: Shape, arg: Arg) -> Shape:
-    """The shape within the bounds of `arg`."""
+    """The shape within the bounds of `arg`. Raises TypeError for a bound that would not be kept."""
     schema = dict(shape.schema)
     bounds = [(name, getattr(arg, name)) for name in _BOUNDS if getattr(arg, name) is not None]
+    if bounds and schema.get("type") == "object":
+        raise TypeError(f"Arg({bounds[0][0]}=...) says nothing about an object")
     for name, bound in bounds:
         keyword = _BOUNDS[name][schema.get("type") == "array"]
         schema[str(keyword)] = float(bound) if isinstance(bound, Decimal) else bound

@@ -21,6 +21,7 @@ from merchant_sdk.keys import CallKey
 from merchant_sdk.once import CLAIM_TRIES
 from merchant_sdk.reply import to_json
 from merchant_sdk.store import HORIZON, VOID, Contention, Record, Store
+from merchant_sdk.stores.failures import committing
 
 CLOCKS_DIFFER_S = 3600.0
 """How much later by the gateway's clock than by ours a call may have been sent. The signature allows five minutes;
@@ -82,7 +83,8 @@ def _settle(store: Store, wanted: Record, wait_s: float, first_at: float | None)
         if horizon is not None and horizon.at > HORIZON.at and not _sent_after(horizon.at, first_at):
             return CallStatus("unknown")
         transaction.put([wanted])
-        transaction.commit()
+        with committing():
+            transaction.commit()
         return CallStatus("void")
     finally:
         transaction.rollback()

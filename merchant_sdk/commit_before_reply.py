@@ -30,6 +30,8 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 MAX_REPLY = 4 << 20
 """Bytes; above what the gateway keeps of a result (4.12)."""
 
+_SHORTCUTS = frozenset({"http.response.pathsend", "http.response.zerocopysend"})
+
 _log = logging.getLogger("merchant_sdk")
 
 
@@ -58,7 +60,7 @@ class CommitBeforeReply:
         with units.request() as request:
             kept = _Kept(request, self._max_reply, receive)
             try:
-                await self._app(scope, kept.receive, kept.send)
+                await self._app(_without_shortcuts(scope), kept.receive, kept.send)
                 kept.finish()
             except asyncio.CancelledError:
                 raise
@@ -72,6 +74,12 @@ class CommitBeforeReply:
             await send(message)
 
 
+def _without_shortcuts(scope: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Without the extensions that have the server read a file by itself: its bytes would not be kept back."""
+    offered = scope.get("extensions") or {}
+    return {**scope, "extensions": {name: each for name, each in offered.items() if name not in _SHORTCUTS}}
+
+
 class _Kept:
     def __init__(self, request: units.Request, max_reply: int, receive: Receive) -> None:
         self.messages: list[Message] = []
@@ -79,6 +87,7 @@ class _Kept:
         self._gone = False
         self._request = request
         self._left = max_reply
+        self._status: int | None = None
         self._whole = False
 
     async def receive(self) -> Message:
@@ -88,6 +97,9 @@ class _Kept:
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
+            if self._status is not None:
+                raise RuntimeError("the application began a second reply: neither was sent")
+            self._status = message["status"]
             self._request.answering()
         self._left -= len(message.get("body", b""))
         if self._left < 0:
@@ -99,9 +111,9 @@ class _Kept:
     def finish(self) -> None:
         if not self.messages and self._gone:
             return  # nobody is left to be answered
-        if not self._whole:
+        if not self._whole or self._status is None:
             raise RuntimeError("the application returned without a whole reply")
-        self._request.check(success=self.messages[0]["status"] < 400)
+        self._request.check(success=self._status < 400)
 
 
 async def _send_failure(send: Send, error: BaseException) -> None:
@@ -152,6 +164,8 @@ class CommitBeforeReplyWSGI:
             request.answering()
             if exc_info is not None:
                 body.clear()  # nothing of it has left
+            elif started:
+                raise RuntimeError("the application began a second reply: neither was sent")
             started[:] = [(status, headers)]
             return keep
 

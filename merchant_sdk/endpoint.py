@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from merchant_sdk.call_status import call_status
-from merchant_sdk.errors import MalformedCall, Refused, SignatureError, StoreBusy
+from merchant_sdk.errors import MalformedCall, OutcomeUnknown, Refused, SignatureError, StoreBusy
+from merchant_sdk.hooks import Finish
 from merchant_sdk.reply import to_json
-from merchant_sdk.shop import Finish, Shop
+from merchant_sdk.shop import Shop
 from merchant_sdk.signing import verify
 from merchant_sdk.wire import Call, Question, parse_call, parse_question
 
@@ -133,8 +134,14 @@ def reply_to(error: Exception) -> Reply:
         return error_reply(error.status, error.code, error.message)
     if isinstance(error, StoreBusy):
         # 429 tells the gateway that nothing was executed, which is true: the work never began.
-        _log.warning("call put off: the database stayed locked")
+        why = f" ({type(error.__cause__).__name__})" if error.__cause__ else ""
+        _log.warning("call put off: %s%s", error, why)
         return error_reply(429, "merchant_busy", "The shop is busy. Nothing was done.", (b"retry-after", b"1"))
+    if isinstance(error, OutcomeUnknown):
+        _log.error("call failed: its outcome is not known", exc_info=error)
+        return error_reply(
+            500, "merchant_error", "The shop lost its database at the end of this call: what it stored is not known."
+        )
     _log.error("call failed: rolled back", exc_info=error)
     return error_reply(500, "merchant_error", "The shop failed to finish this call and stored nothing of it.")
 
@@ -148,10 +155,13 @@ def reply_headers(reply: Reply, body: bytes) -> list[Header]:
 
 
 def _require_idempotency_key(headers: Headers, call: Call) -> None:
-    """The header is not signed, the equal `webhook-id` is: a captured request must not be replayed under
-    another key."""
-    keys = [value for name, value in headers if name.lower() == b"idempotency-key"]
-    if not keys:
+    if not any(name.lower() == b"idempotency-key" for name, _ in headers):
         raise MalformedCall("a side-effecting call carries an Idempotency-Key")
-    if keys != [call.key.encode()]:
+    refuse_borrowed_key(headers, call.key)
+
+
+def refuse_borrowed_key(headers: Headers, key: str) -> None:
+    """The header is not signed, the equal `webhook-id` is: a captured request must not be replayed under another
+    key. Raises SignatureError."""
+    if any(name.lower() == b"idempotency-key" and value != key.encode() for name, value in headers):
         raise SignatureError("no_match")

@@ -9,6 +9,7 @@
     ├─ KeyInputError      a cart, buyer or amount that no key can be made of (also a ValueError)
     │  └─ MoneyError
     ├─ StoreBusy          the transaction never began: safe to send again
+    ├─ OutcomeUnknown     the connection was lost at the commit: the same call again finds out
     ├─ SecretError        a configured secret is unusable (also a ValueError)
     └─ Misuse             the merchant's own code has to change; the work was rolled back
        ├─ ReplyBeforeCommit
@@ -104,7 +105,12 @@ class MoneyError(KeyInputError):
 
 
 class StoreBusy(MerchantError):
-    """The write lock was not free in time. Nothing was begun."""
+    """The write lock was not free in time, or no database was there. Nothing was begun."""
+
+
+class OutcomeUnknown(MerchantError):
+    """The connection was lost at the commit, before its answer came. The same call again finds out, and does the work
+    if it was not kept."""
 
 
 class SecretError(MerchantError, ValueError):

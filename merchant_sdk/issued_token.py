@@ -26,6 +26,8 @@ from merchant_sdk.signing import secret_bytes
 _NONCE_LENGTH = 12
 _BODY = struct.Struct(f">Q{_NONCE_LENGTH}s16s")  # expiry in Unix seconds, nonce, binding
 _MAC_LENGTH = 24
+_LONGEST_S = 100 * 366 * 86_400
+_LATEST = 1 << 62
 _LENGTH = len(VERSION) + 48 + 1 + 32
 
 
@@ -46,8 +48,10 @@ def issue_token(
     `secret` is a `whsec_` secret of the shop's own (not the gateway's). `nonce` is 12 random bytes, made here
     unless a test hands them in. Raises KeyInputError, MoneyError or SecretError.
     """
-    if ttl_s <= 0:
-        raise KeyInputError("ttl_s is a positive number of seconds")
+    if isinstance(ttl_s, bool) or not isinstance(ttl_s, int) or not 0 < ttl_s <= _LONGEST_S:
+        raise KeyInputError("ttl_s is a positive whole number of seconds, and no century")
+    if not 0 <= now < _LATEST:
+        raise KeyInputError("now is the time in Unix seconds")
     if nonce is None:
         nonce = random.token_bytes(_NONCE_LENGTH)
     if len(nonce) != _NONCE_LENGTH:

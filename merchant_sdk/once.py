@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from merchant_sdk import units
+from merchant_sdk import nesting, units
 from merchant_sdk.deciding import Answer, answer_of, decide
 from merchant_sdk.errors import (
     AlreadyDone,
@@ -34,6 +34,7 @@ from merchant_sdk.errors import (
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.reply import to_json
 from merchant_sdk.store import UNFINISHED, Contention, Record, Store, Transaction
+from merchant_sdk.stores.failures import committing, entering
 
 CLAIM_TRIES = 20
 """How often a claim is made anew when the database gave another transaction precedence."""
@@ -54,6 +55,7 @@ class Work:
         self._found: Answer | None = None
         self._touched = False
         self._overtaken = False
+        self._level = nesting.Level(store)
 
     @property
     def db(self) -> Any:
@@ -97,6 +99,7 @@ class Work:
             return True
         if self._bound is not None:
             raise Misuse("a call is bound to one purchase")
+        self._level.claim(key)
         keys: list[CallKey | RequestKey] = [key]
         try:
             self._find(keys, order_again, tries=1)
@@ -126,11 +129,15 @@ class Work:
     def __enter__(self) -> Self:
         if self._state != "new":
             raise Misuse("a Work is entered once")
-        self._open = self._store.begin()
+        self._level.claim(self._key)
+        with entering():
+            self._open = self._store.begin()
         self._state = "open"
+        nesting.entered(self._level)
         units.opened("`once`", lambda: self._state == "open", key=self)
         try:
-            self._find([self._key], "", tries=CLAIM_TRIES)
+            with entering():
+                self._find([self._key], "", tries=CLAIM_TRIES)
         except BaseException:
             self._end(commit=False)
             raise
@@ -226,9 +233,11 @@ class Work:
     def _end(self, *, commit: bool) -> None:
         transaction, self._open = self._transaction, None
         self._state = "rolled_back"
+        self._level.is_open = False
         try:
             if commit:
-                transaction.commit()
+                with committing():
+                    transaction.commit()
                 self._state = "committed"
         finally:
             if self._state != "committed":
@@ -255,6 +264,7 @@ def once(store: Store, key: CallKey | RequestKey, *, now: Callable[[], float], r
     with the claim and saves the statement that `work.reply(...)` costs.
 
     Entering raises StoreBusy (nothing was begun), KeyConflict, TokenRefused, or the Refused that this call
-    was answered with before. A Refused raised inside is remembered with a call key, never with a request key.
+    was answered with before. Leaving raises what the commit raised; OutcomeUnknown if the connection was lost at
+    it. A Refused raised inside is remembered with a call key, never with a request key.
     """
     return Work(store, key, now, None if reply is None else to_json(reply))

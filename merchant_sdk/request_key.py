@@ -93,7 +93,7 @@ def given_key(
         "purpose": parts[:1],
         "buyer": parts[1:2],
         "cart": parts[2:],
-        "details": [text for pair in _pairs("details", details or {}) for text in pair],
+        "details": [text for pair in _pairs("details", {} if details is None else details) for text in pair],
     }
     named = named_fingerprint({field: digest(values) for field, values in fields.items()})
     return RequestKey(text=VERSION + digest([b"oncegate.given-key.v1", name]), fingerprint=named)
@@ -116,7 +116,7 @@ def purchase_parts(purpose: str, buyer: str, cart: Sequence[Line], currency: str
 
 def purchase_fingerprint(what: Iterable[bytes], details: Mapping[str, str] | None) -> str:
     """What must not differ under one key: the purchase and its details."""
-    pairs = _pairs("details", details or {})
+    pairs = _pairs("details", {} if details is None else details)
     return digest([b"oncegate.purchase.v1", *what, *(text for pair in pairs for text in pair)])
 
 
@@ -141,6 +141,8 @@ _Pairs = tuple[tuple[bytes, bytes], ...]
 def _merged(cart: Sequence[Line], currency: str | None) -> dict[tuple[bytes, _Pairs, bytes], int]:
     if not cart:
         raise KeyInputError("the cart is empty")
+    if not isinstance(cart, Sequence) or not all(isinstance(line, Line) for line in cart):
+        raise KeyInputError("a cart is a list of Line")
     if len(cart) > _MOST_LINES:
         raise KeyInputError(f"a cart has at most {_MOST_LINES} lines")
     lines: dict[tuple[bytes, _Pairs, bytes], int] = {}
@@ -159,6 +161,8 @@ def _price(price: Amount | None, currency: str | None) -> bytes:
 
 
 def _pairs(name: str, texts: Mapping[str, str]) -> _Pairs:
+    if not isinstance(texts, Mapping):
+        raise KeyInputError(f"{name} is a mapping of texts to texts")
     pairs = tuple(sorted((text_part(name, key), text_part(name, value)) for key, value in texts.items()))
     if len({key for key, _ in pairs}) < len(pairs):
         raise KeyInputError(f"{name} names one thing twice")

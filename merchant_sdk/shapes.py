@@ -21,11 +21,15 @@ def shape_of(annotation: Any, defs: dict[str, Schema]) -> Shape:
     """Schemas that are referred to are added to `defs`. Raises TypeError for what JSON cannot fill."""
     if annotation is Any:
         return Shape({}, lambda value, _: value)
-    if annotation in _PLAIN:
+    # Not by `in`: notes of an Annotated may have no hash.
+    if typing.get_origin(annotation) is None and annotation in _PLAIN:
         return _PLAIN[annotation]
     for fits, make in _KINDS:
         if fits(annotation):
-            return make(annotation, defs)
+            try:
+                return make(annotation, defs)
+            except RecursionError:
+                raise TypeError(f"cannot read {annotation!r} from JSON: it holds itself") from None
     raise TypeError(f"cannot read {annotation!r} from JSON")
 
 
@@ -46,7 +50,12 @@ def object_shape(fields: Mapping[str, tuple[Shape, bool]], make: Callable[[dict[
         for name in required:
             if name not in value:
                 raise Unfit(_inside(path, name), "is missing")
-        return make({name: fields[name][0].read(given, _inside(path, name)) for name, given in value.items()})
+        values = {name: fields[name][0].read(given, _inside(path, name)) for name, given in value.items()}
+        try:
+            return make(values)
+        except ValueError:
+            # The merchant's own check (`__post_init__`). Its words may hold the value, so they are not repeated.
+            raise Unfit(path or "the arguments", "does not fit") from None
 
     return Shape(schema, read)
 
@@ -64,7 +73,10 @@ def _plain(word: str, schema: Schema, accepts: Callable[[Any], bool], make: Call
     def read(value: Any, path: str) -> Any:
         if not accepts(value):
             raise Unfit(path, f"has the wrong type: it is {word}")
-        return make(value)
+        try:
+            return make(value)
+        except OverflowError:
+            raise Unfit(path, "is larger than a number here can be") from None
 
     return Shape(schema, read)
 
@@ -155,6 +167,9 @@ def _annotated(annotation: Any, defs: dict[str, Schema]) -> Shape:
             note = Arg(note)
         if isinstance(note, Arg):
             shape = bounded(shape, note)
+        elif type(note).__module__.partition(".")[0] in ("annotated_types", "pydantic"):
+            # Passed over, it would let in what the merchant thinks is kept out.
+            raise TypeError(f"{note!r} is not enforced here: say it with Arg(...), or in a pydantic model")
     return shape
 
 

@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -17,12 +18,14 @@ from urllib.parse import urlsplit, urlunsplit
 
 from merchant_sdk.arguments import Signature, read_arguments, signature_of
 from merchant_sdk.deciding import Answer
-from merchant_sdk.errors import KeyInputError, Misuse, Refused
+from merchant_sdk.errors import Misuse, Refused
+from merchant_sdk.hooks import Finish, allow, check_hooks, derive, finishing
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.once import Work, once
 from merchant_sdk.reply import to_json
 from merchant_sdk.signing import secret_bytes
 from merchant_sdk.store import AsyncStore, Store
+from merchant_sdk.stores.failures import entering
 from merchant_sdk.stores.sqlite import SQLiteStore
 from merchant_sdk.wire import Call
 
@@ -33,8 +36,6 @@ if TYPE_CHECKING:
 _MOST_READERS = 8
 _MAX_BODY = 1 << 20
 
-Finish = Callable[[Any], Any]
-"""Gives a tool's result, waiting for it where the tool is async. The server's part, since it has the loop."""
 Lint = Callable[[dict[str, Any]], Sequence[str]]
 """Remarks on one tool's registration, in words."""
 
@@ -178,7 +179,8 @@ class Shop:
 
         An instruction is not an authorisation: `authorise(work, **arguments)` says whether this caller may ask at
         all, before any purchase is looked up; `accept(work, **arguments)` whether the shop will do it now (amount,
-        stock), for new work only, so that a repeat still gets its answer. Either raises Refused, or returns False.
+        stock), for new work only, so that a repeat still gets its answer. Either raises Refused, or returns what is not
+        true (None aside, for one that only raises).
 
         The rest is for the gateway; `description` is the docstring unless given. Raises TypeError or ValueError at
         import for a function that could not be called.
@@ -191,6 +193,7 @@ class Shop:
             if not side_effecting and (key is not None or accept is not None):
                 raise ValueError(f"{tool_name} only reads: it needs no key and no accept")
             signature = signature_of(function)
+            check_hooks(self.store, tool_name, function, key=key, authorise=authorise, accept=accept)
             told = {"idempotency": idempotency, "on_repeat": on_repeat, "timeout_s": timeout_s}
             declared = {
                 "description": (inspect.getdoc(function) or "") if description is None else description,
@@ -246,29 +249,33 @@ class Shop:
         """Answer a side-effecting call, blocking.
 
         Raises Refused, StoreBusy, or whatever the function or the commit raised; then nothing is stored
-        (but for the refusal itself).
+        (but for the refusal itself). After OutcomeUnknown that is not known.
         """
+        finish = finishing(self.store, finish)
         with once(self.store, call.call_key(), now=self.now) as work:
             # Looked up only now: a call that was answered replays, whatever became of its tool since (4.10).
             if not work.done:
                 tool = self._find(call.tool)
                 arguments = read_arguments(tool.signature, call.arguments)
                 handed = CallWork(work, call, self.on_loop)
-                _allowed(tool.authorise, "not_authorised", handed, arguments, finish)
+                allow(tool.authorise, "not_authorised", handed, arguments, finish)
                 if tool.key is None or not work.bind(
-                    _derive(tool.key, handed, arguments, finish), order_again=tool.order_again
+                    derive(tool.key, handed, arguments, finish), order_again=tool.order_again
                 ):
-                    _allowed(tool.accept, "not_accepted", handed, arguments, finish)
+                    allow(tool.accept, "not_accepted", handed, arguments, finish)
                     work.reply(finish(tool.function(handed, **arguments)))
         return work.answer
 
     def run_read(self, call: Call, finish: Finish) -> str:
-        """Answer a read-only call as JSON text, blocking. Raises Refused or what the function raised."""
+        """Answer a read-only call as JSON text, blocking. Raises Refused, StoreBusy or what the function raised."""
         tool = self._find(call.tool)
         arguments = read_arguments(tool.signature, call.arguments)
-        with self.store.reading() as db:
+        finish = finishing(self.store, finish)
+        with ExitStack() as stack:
+            with entering():
+                db = stack.enter_context(self.store.reading())
             handed = Read(db, call, self.now())
-            _allowed(tool.authorise, "not_authorised", handed, arguments, finish)
+            allow(tool.authorise, "not_authorised", handed, arguments, finish)
             return to_json(finish(tool.function(handed, **arguments)))
 
     def _find(self, name: str) -> Tool:
@@ -276,23 +283,6 @@ class Shop:
         if tool is None:
             raise Refused("unknown_tool", "This shop has no such tool.", status=404)
         return tool
-
-
-def _allowed(
-    hook: Callable[..., Any] | None, code: str, handed: CallWork | Read, arguments: dict[str, Any], finish: Finish
-) -> None:
-    if hook is not None and finish(hook(handed, **arguments)) is False:
-        raise Refused(code, "The shop does not allow this.")
-
-
-def _derive(key: Callable[..., Any], work: CallWork, arguments: dict[str, Any], finish: Finish) -> RequestKey:
-    try:
-        derived: RequestKey = finish(key(work, **arguments))
-        return derived
-    except KeyInputError as error:
-        # What no key can be made of (an empty cart, half a portion too many) came with the call: a plain no,
-        # not a fault that would leave the customer in doubt.
-        raise Refused("invalid_purchase", f"This cannot be ordered: {error}.") from error
 
 
 def _below(url: str, path: str) -> str:

@@ -72,7 +72,7 @@ class Transaction(Protocol):
         """Undo every write since the beginning. Claims may be lost with it: claim again before `put`."""
 
     def commit(self) -> None:
-        """Make it durable. On any error nothing is stored."""
+        """Make it durable. On any error nothing is stored, unless the connection was lost: then it is not known."""
 
     def rollback(self) -> None:
         """Undo everything. Never raises."""
@@ -85,7 +85,11 @@ class Store(Protocol):
     """A database that can hold records beside the merchant's own tables."""
 
     max_writers: int
-    """How many transactions one process may usefully hold at a time."""
+    """How many transactions one process may usefully hold at a time.
+
+    A store may also say `bound_to_thread = True`: its connection is found by the thread, so that what an async tool
+    wrote on its loop would be outside the transaction, and a Shop takes no async tools.
+    """
 
     def begin(self, wait_s: float | None = None) -> Transaction:
         """Open a transaction. Its claims wait for others at most about `wait_s`; None: as long as the database

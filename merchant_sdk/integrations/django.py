@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from asgiref.sync import async_to_sync
 from django.db import connections, transaction
 from django.http import HttpRequest, HttpResponse
 from django.urls import re_path
@@ -19,7 +20,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from merchant_sdk import units
 from merchant_sdk.commit_before_reply import MAX_REPLY, SAFE_METHODS, failure_body
-from merchant_sdk.endpoint import reply_to
+from merchant_sdk.endpoint import refuse_borrowed_key, reply_to
 from merchant_sdk.errors import MalformedCall, Refused, ReplyTooLarge, SignatureError, StoreBusy
 from merchant_sdk.shop import Shop
 from merchant_sdk.signing import verify
@@ -48,7 +49,9 @@ def urls(shop: Shop, *, path: str = PATH) -> list[Any]:
 
 def signed_call(request: HttpRequest, shop: Shop) -> Call:
     """The verified Call of this request. Raises SignatureError or MalformedCall, which the middleware answers."""
-    verified = verify(shop.secrets, headers_of(request.META), request.body, now=shop.now())
+    headers = headers_of(request.META)
+    verified = verify(shop.secrets, headers, request.body, now=shop.now())
+    refuse_borrowed_key(headers, verified.id)
     return parse_call(verified.id, request.body)
 
 
@@ -65,11 +68,14 @@ class CommitBeforeReply:
             try:
                 response = self._get_response(request)
                 inside.answering()
-                if response.streaming:
-                    response = _read(response)
+                streamed = _read(response) if response.streaming else None
                 for alias in connections:
                     _note_open(alias, request)
                 inside.check(success=response.status_code < 400)
+                if streamed is not None:
+                    # Only now: Django closes connections with it, and what was open on one would be gone unseen.
+                    response.close()
+                    response = streamed
             except Exception as error:
                 _log.exception("reply held back: %s", type(error).__name__)
                 for alias in connections:
@@ -88,13 +94,25 @@ class CommitBeforeReply:
 
 def _read(response: Any) -> HttpResponse:
     body = bytearray()
-    for chunk in response.streaming_content:
-        body += chunk
+
+    def keep(chunk: bytes) -> None:
+        body.extend(chunk)
         if len(body) > MAX_REPLY:
             raise ReplyTooLarge("the reply is larger than 4 MiB: nothing of it was sent")
-    whole = HttpResponse(bytes(body), status=response.status_code, headers=dict(response.headers))
+
+    async def read_all() -> None:
+        async for chunk in response.streaming_content:
+            keep(chunk)
+
+    if response.is_async:
+        async_to_sync(read_all)()
+    else:
+        for chunk in response.streaming_content:
+            keep(chunk)
+    whole = HttpResponse(
+        bytes(body), status=response.status_code, reason=response.reason_phrase, headers=dict(response.headers)
+    )
     whole.cookies = response.cookies
-    response.close()
     return whole
 
 

@@ -11,7 +11,7 @@ from flask import Flask, Response, request
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from merchant_sdk.commit_before_reply import MAX_REPLY, CommitBeforeReplyWSGI
-from merchant_sdk.endpoint import reply_to
+from merchant_sdk.endpoint import refuse_borrowed_key, reply_to
 from merchant_sdk.errors import MalformedCall, Refused, SignatureError, StoreBusy
 from merchant_sdk.shop import Shop
 from merchant_sdk.signing import verify
@@ -39,7 +39,9 @@ def signed_call(shop: Shop, *, max_body: int = 1 << 20) -> Call:
         discard_body(request.environ)
         raise MalformedCall(f"the body is larger than {max_body} bytes")
     body = request.get_data(cache=True)
-    verified = verify(shop.secrets, headers_of(request.environ), body, now=shop.now())
+    headers = headers_of(request.environ)
+    verified = verify(shop.secrets, headers, body, now=shop.now())
+    refuse_borrowed_key(headers, verified.id)
     return parse_call(verified.id, body)
 
 

@@ -11,7 +11,8 @@ from sqlalchemy import event
 from merchant_sdk import units
 
 _WRITES = re.compile(
-    r"\s*(?:INSERT|UPDATE|DELETE|REPLACE|MERGE|CALL|TRUNCATE|WITH\b.*\b(?:INSERT|UPDATE|DELETE))\b", re.I | re.S
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*+(?:INSERT|UPDATE|DELETE|REPLACE|MERGE|CALL|TRUNCATE|WITH\b.*\b(?:INSERT|UPDATE|DELETE))\b",
+    re.I | re.S,
 )
 
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from merchant_sdk.commit_before_reply import MAX_REPLY, CommitBeforeReply
-from merchant_sdk.endpoint import MOST_DISCARDED, error_reply, reply_headers, reply_to
+from merchant_sdk.endpoint import MOST_DISCARDED, error_reply, refuse_borrowed_key, reply_headers, reply_to
 from merchant_sdk.errors import MalformedCall, Refused, SignatureError, StoreBusy
 from merchant_sdk.shop import Shop
 from merchant_sdk.signing import verify
@@ -49,6 +49,7 @@ def signed_call(shop: Shop, *, max_body: int = 1 << 20) -> Any:
         if length > max_body:
             raise MalformedCall(f"the body is larger than {max_body} bytes")
         verified = verify(shop.secrets, request.scope["headers"], bytes(body), now=shop.now())
+        refuse_borrowed_key(request.scope["headers"], verified.id)
         return parse_call(verified.id, bytes(body))
 
     # FastAPI looks at the annotation itself, which `from __future__` made a text.

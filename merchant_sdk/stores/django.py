@@ -71,7 +71,12 @@ class DjangoTransaction:
                 "a transaction is open already (ATOMIC_REQUESTS, or an atomic block around once?): the reply would "
                 "leave before its commit. Take it away, or mark the view @transaction.non_atomic_requests"
             )
-        connection.ensure_connection()
+        if not connection.in_atomic_block:
+            _refuse_manual(connection)
+            # A restart of the server leaves a dead one, which Django replaces between requests only.
+            connection.close_if_unusable_or_obsolete()
+            connection.ensure_connection()
+            _refuse_manual(connection)
         if self._wait_s is not None and self._vendor != "postgresql":
             self._limit_waits(self._wait_s)
         self._atomic = transaction.Atomic(self._alias, savepoint=True, durable=True)
@@ -108,11 +113,21 @@ class DjangoTransaction:
         return _executed(self._alias, sql, parameters)
 
 
+def _refuse_manual(connection: Any) -> None:
+    if connection.connection is not None and not connection.get_autocommit():
+        raise TransactionMisuse(
+            "the connection is not in autocommit (AUTOCOMMIT, set_autocommit): Django ends no transaction there, so "
+            "the reply would leave before its commit. `once` begins and ends its own"
+        )
+
+
 class DjangoStore:
     """See `store.Store`. `alias` is a name in DATABASES.
 
     The table comes with `manage.py migrate`, once "merchant_sdk.stores.django_app" is in INSTALLED_APPS.
     """
+
+    bound_to_thread = True
 
     def __init__(self, alias: str = "default", *, max_writers: int = 16) -> None:
         self._alias = alias
@@ -128,6 +143,8 @@ class DjangoStore:
     @contextmanager
     def reading(self) -> Iterator[Any]:
         connection = connections[self._alias]
+        if not connection.in_atomic_block:
+            connection.close_if_unusable_or_obsolete()
         try:
             with transaction.atomic(using=self._alias, durable=True):
                 with connection.cursor() as cursor:

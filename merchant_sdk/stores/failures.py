@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from merchant_sdk.errors import StoreBusy
+from merchant_sdk.errors import MerchantError, OutcomeUnknown, StoreBusy
 from merchant_sdk.store import Contention
 
 # The transaction was undone, or must be, in favour of another: claim again.
@@ -29,8 +30,28 @@ _BUSY: frozenset[str | int] = frozenset(
         6,  # SQLite: SQLITE_LOCKED
     }
 )
+# Nobody answers, or nobody can be reached: whatever was sent last, its outcome was not heard.
+_UNREACHABLE: frozenset[str | int] = frozenset(
+    {
+        "40003",  # PostgreSQL: statement completion unknown
+        *(f"57P0{number}" for number in range(1, 6)),  # PostgreSQL: shut down, crashed, starting, database dropped
+        1040,  # MySQL: too many connections
+        1053,  # MySQL: server shutdown in progress
+        1203,  # MySQL: max_user_connections
+        1927,  # MariaDB: connection was killed
+        2002,  # MySQL: no socket
+        2003,  # MySQL: no host
+        2006,  # MySQL: server has gone away
+        2013,  # MySQL: lost connection
+        2055,  # MySQL: lost connection, with the system's error
+        14,  # SQLite: SQLITE_CANTOPEN
+    }
+)
+_UNREACHABLE_CLASSES = ("08", "53")  # SQLSTATE: connection exception, insufficient resources
+# PEP 249's names for what is wrong with the connection and not with a statement; a server gives them a code.
+_OF_CONNECTIONS = frozenset({"OperationalError", "InterfaceError"})
 
-
+_SQLSTATE = re.compile(r"[0-9A-Z]{5}")
 _DEEPEST = 5
 
 
@@ -48,14 +69,65 @@ def claiming() -> Iterator[None]:
         raise
 
 
-def _codes(error: BaseException | None) -> set[str | int]:
-    """The database's own codes: SQLAlchemy keeps the driver's error in `orig`, Django in `__cause__`."""
-    codes: set[str | int] = set()
+@contextmanager
+def entering() -> Iterator[None]:
+    """Around what comes before any work: a database that cannot be reached is StoreBusy, since nothing was begun."""
+    try:
+        yield
+    except Exception as error:
+        if unreachable(error):
+            raise StoreBusy("the database cannot be reached, or has no connection free; nothing was begun") from error
+        raise
+
+
+@contextmanager
+def committing() -> Iterator[None]:
+    """Around the commit: a connection that is lost there is OutcomeUnknown."""
+    try:
+        yield
+    except Exception as error:
+        if unreachable(error):
+            raise OutcomeUnknown("the connection was lost at the commit: whether it was kept is not known") from error
+        raise
+
+
+def unreachable(error: BaseException) -> bool:
+    """Whether a driver says that its server does not answer, rather than what the server said."""
+    if isinstance(error, MerchantError):
+        return False
+    chain = list(_chain(error))
+    # Of a pool, of the system, or of SQLAlchemy, which knows its drivers.
+    if any(
+        isinstance(each, OSError) or type(each).__name__ == "TimeoutError" or getattr(each, "connection_invalidated", 0)
+        for each in chain
+    ):
+        return True
+    names = {base.__name__ for each in chain for base in type(each).__mro__}
+    if not names & {*_OF_CONNECTIONS, "DatabaseError"} and not any(hasattr(each, "sqlstate") for each in chain):
+        return False  # no driver's
+    codes = {code for code in _codes(error) if isinstance(code, int) or _SQLSTATE.fullmatch(code)}
+    if codes:
+        return any(code in _UNREACHABLE or _is_of(code, _UNREACHABLE_CLASSES) for code in codes)
+    return bool(names & _OF_CONNECTIONS)
+
+
+def _is_of(code: str | int, classes: tuple[str, ...]) -> bool:
+    return isinstance(code, str) and code.startswith(classes)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
     for _ in range(_DEEPEST):
         if error is None:
-            break
-        told = [getattr(error, name, None) for name in ("sqlstate", "pgcode", "sqlite_errorcode")]
-        # PyMySQL, mysqlclient and MariaDB Connector put the number first.
-        codes.update(code for code in (*told, *error.args[:1]) if type(code) in (int, str) and code)
+            return
+        yield error
         error = getattr(error, "orig", None) or error.__cause__
+
+
+def _codes(error: BaseException) -> set[str | int]:
+    """The database's own codes: SQLAlchemy keeps the driver's error in `orig`, Django in `__cause__`."""
+    codes: set[str | int] = set()
+    for each in _chain(error):
+        told = [getattr(each, name, None) for name in ("sqlstate", "pgcode", "sqlite_errorcode")]
+        # PyMySQL, mysqlclient and MariaDB Connector put the number first.
+        codes.update(code for code in (*told, *each.args[:1]) if type(code) in (int, str) and code)
     return codes

@@ -19,13 +19,12 @@ from merchant_sdk.errors import TransactionMisuse
 from merchant_sdk.migrations import ddl
 from merchant_sdk.store import Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
+from merchant_sdk.stores.guarded_cursor import OURS, guarded
 from merchant_sdk.stores.postgres_wire import CLAIM, PUT, Statement, Wire, check_put, say
 from merchant_sdk.stores.records import Parameters, Records, pyformat
 
 Isolation = Literal["read committed", "repeatable read", "serializable"]
 Connection = psycopg.Connection[Any]
-
-_OURS = "the transaction belongs to `once`: it commits when the block ends, and rolls back when you raise"
 
 
 class Pool(Protocol):
@@ -79,10 +78,11 @@ class PsycopgTransaction:
         self._pool = pool
         self._wire = wire
         self._begin = begin
-        self._connection = _taken(pool)
+        self._connection, self._autocommit = _taken(pool)
         self._records = Records("postgresql", self._execute)
         self._claimed: dict[tuple[Kind, str], Record] = {}
         self._late: list[Record] = []
+        self._returned = False
         self._guard()
 
     @property
@@ -130,23 +130,27 @@ class PsycopgTransaction:
                 say(self._connection, b"ROLLBACK")
 
     def close(self) -> None:
+        if self._returned:
+            return
+        self._returned = True
         for name in _GUARDED:
             self._connection.__dict__.pop(name, None)
+        self._connection.cursor_factory = self._factory
         if self._status() != TransactionStatus.IDLE:
             self._connection.close()
-        with suppress(psycopg.Error):
-            self._pool.putconn(self._connection)
+        _put_back(self._pool, self._connection, self._autocommit)
 
     def _begin_and_claim(self, wanted: Record) -> int | None:
-        for fresh in (False, True):
+        for left in reversed(range(_DEAD_TRIES)):
             try:
                 return self._try_to_begin(wanted)
             except psycopg.OperationalError:
-                # A connection that died while it was idle (a restart, a proxy): nothing was begun on it.
-                if fresh or not self._connection.closed:
+                # A connection that died while it was idle (a restart, a proxy): nothing was begun on it. The pool
+                # may hold more of them.
+                if not left or not self._connection.closed:
                     raise
                 self.close()
-                self._connection = _taken(self._pool)
+                self._connection, self._autocommit = _taken(self._pool)
                 self._guard()
         raise AssertionError
 
@@ -172,15 +176,22 @@ class PsycopgTransaction:
         return self._connection.pgconn.transaction_status
 
     def _guard(self) -> None:
+        self._returned = False
         # On the instance, so that a connection of any class and any pool is guarded while it is ours.
         self._connection.__dict__.update(dict.fromkeys(_GUARDED, _refuse))
+        self._factory: Any = self._connection.cursor_factory
+        guard: Any = guarded  # its cache takes any class, which its type does not say
+        self._connection.cursor_factory = guard(self._factory)
 
+
+_DEAD_TRIES = 64
+"""How many dead connections of one pool are passed over before the database is taken to be gone."""
 
 _GUARDED = ("commit", "rollback", "__exit__")
 
 
 def _refuse(*_: object) -> NoReturn:
-    raise TransactionMisuse(_OURS)
+    raise TransactionMisuse(OURS)
 
 
 def _executed(connection: Connection, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
@@ -189,12 +200,26 @@ def _executed(connection: Connection, sql: str, parameters: Parameters) -> tuple
         return cursor.rowcount, cursor.fetchall() if cursor.description else ()
 
 
-def _taken(pool: Pool) -> Connection:
+def _taken(pool: Pool) -> tuple[Connection, bool]:
+    """A connection of the pool's in autocommit, and how it was. Raises TransactionMisuse if it is not idle."""
     connection = pool.getconn()
-    if not connection.autocommit:
+    if connection.info.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
+        pool.putconn(connection)
+        raise TransactionMisuse("a transaction is open already on the connection that the pool gave: it is not ours")
+    autocommit = connection.autocommit
+    if not autocommit and not connection.closed:
         # psycopg's own BEGIN would be a message more, and would hide ours.
         connection.autocommit = True
-    return connection
+    return connection, autocommit
+
+
+def _put_back(pool: Pool, connection: Connection, autocommit: bool) -> None:
+    """As it was: whoever shares the pool counts on its own transactions. Never raises."""
+    with suppress(psycopg.Error):
+        if connection.autocommit != autocommit and not connection.closed:
+            connection.autocommit = autocommit
+    with suppress(psycopg.Error):
+        pool.putconn(connection)
 
 
 class PsycopgStore:
@@ -229,8 +254,7 @@ class PsycopgStore:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        with self._plain() as connection:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        with self._plain("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
             try:
                 yield connection
             finally:
@@ -247,12 +271,21 @@ class PsycopgStore:
             self._own.close()
 
     @contextmanager
-    def _plain(self) -> Iterator[Connection]:
-        connection = _taken(self._pool)
+    def _plain(self, first: str = "SELECT 1") -> Iterator[Connection]:
+        for left in reversed(range(_DEAD_TRIES)):
+            connection, autocommit = _taken(self._pool)
+            try:
+                connection.execute(first.encode())
+                break
+            except psycopg.OperationalError:
+                dead = connection.closed
+                _put_back(self._pool, connection, autocommit)
+                if not left or not dead:
+                    raise
         try:
             yield connection
         finally:
-            self._pool.putconn(connection)
+            _put_back(self._pool, connection, autocommit)
 
 
 def _connect(conninfo: str) -> Connection:

@@ -12,9 +12,11 @@ from typing import Any
 import sqlalchemy
 from sqlalchemy.orm import Session
 
+from merchant_sdk.errors import TransactionMisuse
 from merchant_sdk.migrations import statements
 from merchant_sdk.store import Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
+from merchant_sdk.stores.fit_sessions import refuse_autocommit, refuse_open
 from merchant_sdk.stores.records import STATEMENTS, Parameters, Records, Vendor, in_style
 from merchant_sdk.stores.sqlalchemy_guard import Guard
 
@@ -35,7 +37,7 @@ class SQLAlchemyTransaction:
         self._wait_s = wait_s
         self._wire = wire
         self._records = Records(vendor, self._execute)
-        self._guard = Guard(session)
+        self._guard: Guard | None = None
         self._connection: Any = None
         self._direct: Any = None
         self._claimed: dict[tuple[Kind, str], Record] = {}
@@ -46,7 +48,7 @@ class SQLAlchemyTransaction:
         return self._session
 
     def claim(self, wanted: Record) -> Record | None:
-        if self._guard.began is None:
+        if self._guard is None or self._guard.began is None:
             self._begin()
         if self._direct is None:
             return self._records.claim(wanted)
@@ -63,7 +65,7 @@ class SQLAlchemyTransaction:
         # What the work left unflushed goes first: its error is the merchant's, and InnoDB may end the
         # transaction with it.
         self._session.flush()
-        self._guard.check()
+        self._owned().check()
         if self._direct is None:
             self._records.put(records)
             return
@@ -76,25 +78,35 @@ class SQLAlchemyTransaction:
         self._records.forget(kind, key)
 
     def undo_work(self) -> None:
-        with self._guard.ours():
+        guard = self._owned()
+        self._lift_cursors()
+        with guard.ours():
             self._session.rollback()
-        self._guard.began = self._connection = self._direct = None
+        guard.began = self._connection = None
         self._claimed.clear()
 
     def commit(self) -> None:
-        self._guard.check()
+        guard = self._owned()
+        guard.check()
         if self._direct is not None:
             self._direct.check()
-        with self._guard.ours():
+        self._lift_cursors()
+        with guard.ours():
             self._session.commit()
 
     def rollback(self) -> None:
+        if self._guard is None:
+            return
+        self._lift_cursors()
         # Whatever fails here, a session that is closed gives back a connection that was rolled back.
         with self._guard.ours(), suppress(Exception):
             self._session.rollback()
 
     def close(self) -> None:
-        self._guard.lift()
+        if self._guard is not None:
+            self._guard.lift()
+        elif self._session.in_transaction():
+            return  # somebody else's: `_begin` refused it
         with suppress(Exception):
             if self._restore:
                 self._session.connection().exec_driver_sql(self._restore)
@@ -102,8 +114,24 @@ class SQLAlchemyTransaction:
         with suppress(Exception):
             self._session.close()
 
+    def _lift_cursors(self) -> None:
+        direct, self._direct = self._direct, None
+        if direct is not None:
+            direct.lift()
+
+    def _owned(self) -> Guard:
+        if self._guard is None:
+            raise TransactionMisuse("nothing was begun")
+        return self._guard
+
     def _begin(self) -> None:
-        self._connection = self._session.connection()
+        if self._guard is None:
+            # Before anything is touched: what is open there already is neither committed, undone nor closed.
+            refuse_open(self._session)
+            self._guard = Guard(self._session)
+        connection = self._session.connection()
+        refuse_autocommit(connection)
+        self._connection = connection
         self._guard.began = self._session.get_transaction()
         if self._wait_s is not None:
             self._limit_waits(self._connection, max(1, int(self._wait_s * 1000)))
@@ -145,7 +173,7 @@ class SQLAlchemyStore:
 
     def create_table(self) -> None:
         """Make the table where it is missing."""
-        with self._sessions() as session:
+        with self._fresh() as session:
             for statement in statements(self._vendor):
                 session.connection().exec_driver_sql(statement)
             session.commit()
@@ -155,7 +183,7 @@ class SQLAlchemyStore:
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        session = self._sessions()
+        session = self._fresh()
         try:
             begin_reading(session, self._vendor)
             yield session
@@ -163,9 +191,14 @@ class SQLAlchemyStore:
             end_reading(session, self._vendor)
 
     def prune(self, before: float) -> int:
-        with self._sessions() as session, session.begin():
+        with self._fresh() as session, session.begin():
             connection = session.connection()
             return Records(self._vendor, lambda sql, values: executed(connection, sql, values)).prune(before)
+
+    def _fresh(self) -> Session:
+        session = self._sessions()
+        refuse_open(session)
+        return session
 
 
 def vendor_of(dialect: str) -> Vendor:

@@ -29,6 +29,7 @@ from merchant_sdk.deciding import Answer
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.once import Work, once
 from merchant_sdk.store import Store
+from merchant_sdk.stores.fit_sessions import refuse_open
 from merchant_sdk.stores.records import Vendor
 from merchant_sdk.stores.sqlalchemy import (
     SQLAlchemyStore,
@@ -93,6 +94,7 @@ class _Sessions(SQLAlchemyStore):
     @contextmanager
     def reading(self) -> Iterator[AsyncSession]:  # type: ignore[override]
         session = self._async_sessions()
+        refuse_open(session.sync_session)
         try:
             begin_reading(session.sync_session, self._vendor)
             yield session

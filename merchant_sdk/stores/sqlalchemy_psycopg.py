@@ -17,6 +17,7 @@ from sqlalchemy.util import await_only
 
 from merchant_sdk.errors import TransactionMisuse
 from merchant_sdk.store import Record
+from merchant_sdk.stores.guarded_cursor import guarded
 from merchant_sdk.stores.postgres_wire import CLAIM, PUT, Statement, Wire, begin_text, check_put, say, say_async
 
 
@@ -25,9 +26,17 @@ class PsycopgConnection:
 
     def __init__(self, connection: sqlalchemy.Connection, wire: Wire) -> None:
         self._connection = connection
-        self._raw: Any = connection.connection.driver_connection
+        raw: Any = connection.connection.driver_connection
+        self._raw = raw
         self._async = isinstance(self._raw, psycopg.AsyncConnection)
         self._wire = wire
+        # Ended and begun anew in SQL, a work whose reply the claim wrote would be kept without its claim.
+        self._factory: Any = self._raw.cursor_factory
+        self._raw.cursor_factory = guarded(self._factory)
+
+    def lift(self) -> None:
+        """The cursors are the merchant's again. Before the end, after which the pool may give the connection away."""
+        self._raw.cursor_factory = self._factory
 
     def claim(self, wanted: Record) -> bool:
         """Whether the row was written. Raises DBAPIError."""

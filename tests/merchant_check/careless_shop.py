@@ -7,6 +7,7 @@ looked at in the one place where the shop would have taken care.
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import hmac
 import json
@@ -230,8 +231,20 @@ class Handler(BaseHTTPRequestHandler):
     def _say(self, answer: Answer) -> None:
         html = "answers_html" in self.server.careless and answer.status == 200 and isinstance(answer.body, dict)
         body = b"<p>Thank you!</p>" if html else json.dumps(answer.body).encode()
+        media = "text/html" if html else "application/json"
+        careless = self.server.careless
+        if answer.status == 200 and isinstance(answer.body, dict):
+            if "answers_nan" in careless:
+                body = json.dumps({**answer.body, "price": float("nan")}).encode()
+            if "answers_octets" in careless:
+                media = "application/octet-stream"
+            if "answers_latin" in careless:
+                media, body = "text/plain", "café".encode("latin-1")
         self.send_response(answer.status)
-        self.send_header("Content-Type", "text/html" if html else "application/json")
+        if "answers_gzip" in careless and answer.status == 200 and isinstance(answer.body, dict):
+            body = gzip.compress(body)
+            self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Type", media)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Connection", "close")
         self.close_connection = True

@@ -93,7 +93,14 @@ def test_no_text_is_a_token_by_chance(text: str) -> None:
         redeem(SECRET, "v1." + text, **WHAT)
 
 
-@pytest.mark.parametrize("bad", [{"ttl_s": 0}, {"nonce": b"short"}, {"buyer": ""}, {"cart": []}])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *({"ttl_s": each} for each in (0, -1, 0.5, True, None, 10**30)),
+        *({"now": each} for each in (float("nan"), float("inf"), -100.0)),
+        *({"nonce": b"short"}, {"buyer": ""}, {"cart": []}),
+    ],
+)
 def test_a_token_is_not_issued_for_nothing(bad: dict[str, Any]) -> None:
     """A token names a buyer and a cart, and some time to use it."""
     with pytest.raises(KeyInputError):

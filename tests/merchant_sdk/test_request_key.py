@@ -174,6 +174,15 @@ def test_text_is_compared_in_nfc() -> None:
         ({"cart": cart(Line("a", 1, -5))}, "negative"),
         ({"cart": cart(Line("a", 1, 5, {"\u00e9": "1", "e\u0301": "2"}))}, "twice"),
         ({"details": {"address": ""}}, "details"),
+        ({"details": ["address"]}, "details is a mapping"),
+        ({"details": 0}, "details is a mapping"),
+        ({"cart": None}, "empty"),
+        ({"cart": 5}, "list of Line"),
+        ({"cart": "abc"}, "list of Line"),
+        ({"cart": [{"sku": "a", "quantity": 1}]}, "list of Line"),
+        ({"cart": iter(cart(Line("a", 1)))}, "list of Line"),
+        ({"cart": cart(Line("a", 1, options=None))}, "options is a mapping"),  # type: ignore[arg-type]
+        ({"cart": cart(Line("a", 1, options=[("size", "L")]))}, "options is a mapping"),  # type: ignore[arg-type]
     ],
 )
 def test_k7_09_what_makes_no_key_is_refused_with_the_reason(changed: dict[str, Any], reason: str) -> None:

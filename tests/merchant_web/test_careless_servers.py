@@ -37,6 +37,8 @@ def count(database: Path) -> int:
         ("left_open", 500),
         ("streamed", 200),
         ("stream_fails", 500),
+        ("streamed_open", 500),
+        ("streamed_async", 200),
         ("late", 200),
     ],
 )

@@ -419,6 +419,89 @@ async def test_9_4_a_reply_without_an_end_is_a_500_and_not_a_full_memory() -> No
     assert wsgi(CommitBeforeReplyWSGI(endless, max_reply=5000))[0] == 500
 
 
+OK: list[dict[str, Any]] = [
+    {"type": "http.response.start", "status": 200, "headers": []},
+    {"type": "http.response.body", "body": b"placed"},
+]
+HINT = {"type": "http.response.early_hint", "links": [b"</style.css>"]}
+DEBUG = {"type": "http.response.debug", "info": {}}
+SORRY = [{"type": "http.response.start", "status": 500, "headers": []}, {"type": "http.response.body", "body": b"no"}]
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ([HINT, *OK], [HINT, *OK]),
+        ([DEBUG, *OK], [DEBUG, *OK]),
+        ([OK[0], {**OK[1], "more_body": True}, *SORRY], 500),
+        ([*OK, *SORRY], 500),
+        ([OK[1]], 500),
+        ([OK[0]], 500),
+    ],
+)
+async def test_k7_11_whatever_an_application_sends_one_whole_reply_leaves_or_a_500(
+    messages: list[dict[str, Any]], expected: Any
+) -> None:
+    """K7-11: a hint before the reply is none, and of two replies the first must not have left."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["extensions"] == {"http.response.early_hint": {}}
+        for message in messages:
+            await send(message)
+
+    said: list[Any] = []
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    offered: Any = {"http.response.early_hint": {}, "http.response.pathsend": {}, "http.response.zerocopysend": {}}
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [], "extensions": offered}
+    await CommitBeforeReply(app)(scope, receive, send)
+    if expected == 500:
+        assert [message.get("status") for message in said] == [500, None]
+        assert b"placed" not in said[1]["body"]
+    else:
+        assert said == expected
+
+
+def test_k7_11_a_wsgi_application_that_begins_two_replies_gets_a_500() -> None:
+    """K7-11: unless it takes the first one back, which `exc_info` says."""
+
+    def twice(again: Any) -> Any:
+        def app(environ: Any, start_response: Any) -> list[bytes]:
+            start_response("200 OK", [])
+            start_response("404 Not Found", [], *again)
+            return [b"gone"]
+
+        return CommitBeforeReplyWSGI(app)
+
+    assert wsgi(twice(()))[0] == 500
+    assert wsgi(twice([(ValueError, ValueError(), None)])) == (404, b"gone")
+
+
+@pytest.mark.parametrize("before", ["/* order */ ", "-- order\n", " /* a */\n/* b */ "])
+async def test_k7_11_a_write_behind_a_comment_is_a_write(engine: Any, count: Any, before: str) -> None:
+    """K7-11: tracing libraries put their comments there; what is then rolled back was not done."""
+    app = fastapi.FastAPI()
+
+    def session() -> Iterator[Session]:
+        with Session(engine) as opened:
+            yield opened
+
+    opened_session = fastapi.Depends(session)
+
+    @app.post("/")
+    def order(db: Session = opened_session) -> str:
+        db.execute(text(before + INSERT))
+        return "placed"
+
+    assert (await ask(CommitBeforeReply(app)))[0] == 500
+    assert count() == 0
+
+
 async def test_what_only_reads_passes_through_unbuffered(engine: Any) -> None:
     """A GET may stream for ever, and keep what it likes open."""
 

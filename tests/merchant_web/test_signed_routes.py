@@ -90,6 +90,8 @@ def test_a_signed_route_orders_once_and_answers_the_rest_by_the_book(shop: Shop,
     assert send("k2", "vada") == (422, {"error": {"code": "sold_out", "message": "Sold out."}})
     for forged in ({"webhook_signature": "v1,\xff"}, {"webhook_timestamp": "1"}, {"webhook_id": "k9"}):
         assert send("k3", **forged)[0] == 401
+    assert send("k1", idempotency_key="k1")[0] == 200
+    assert send("k1", idempotency_key="k2")[0] == 401  # as the shop's own endpoint does: the header is not signed
     status, said = send("k4", body=b"{}")
     assert (status, said["error"]["code"]) == (400, "malformed_call")
     assert send("k5", body=b" " * (2 << 20))[0] == 400

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gateway.core.schema_shape import shape_problems
 from gateway.service.declarations import read_tool
-from merchant_sdk import Arg, CallKey, Line, Refused, RequestKey, Shop, request_key
+from merchant_sdk import Arg, CallKey, Line, Misuse, Refused, RequestKey, Shop, request_key
 from merchant_sdk.arguments import read_arguments, signature_of
 from merchant_sdk.wire import Call, Context
 
@@ -153,6 +153,63 @@ def test_an_annotation_that_json_cannot_fill_fails_at_import(annotation: Any) ->
         signature_of(broken)
 
 
+@dataclasses.dataclass
+class Nested:
+    inside: list[Nested]
+
+
+@dataclasses.dataclass
+class Checked:
+    amount: int
+
+    def __post_init__(self) -> None:
+        if self.amount < 1:
+            raise ValueError(f"{self.amount} is too little")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "why"),
+    [
+        (pydantic.PositiveInt, "say it with Arg"),
+        (Annotated[int, pydantic.Field(ge=1)], "say it with Arg"),
+        (pydantic.conint(ge=1), "say it with Arg"),
+        (Annotated[dict, Arg(min_length=1)], "says nothing about an object"),
+        (Nested, "it holds itself"),
+    ],
+)
+def test_a_bound_that_would_not_be_kept_fails_at_import(annotation: Any, why: str) -> None:
+    """A quantity of -3 must not pass because its bound was read by nobody."""
+
+    def order(work: Any, item: Any, other: int = 1) -> None: ...
+
+    order.__annotations__["item"] = annotation
+    with pytest.raises(TypeError, match=why):
+        signature_of(order)
+
+
+def test_notes_that_bind_nothing_are_passed_over() -> None:
+    """Annotated is other libraries' place too, also for what has no hash."""
+
+    def order(work: Any, item: Annotated[int, {"for": "others"}, Arg(minimum=1)]) -> None: ...
+
+    assert signature_of(order).schema["properties"]["item"] == {"type": "integer", "minimum": 1}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "named"),
+    [(float, 10**400, "item is larger"), (Checked, {"amount": -77}, "item does not fit")],
+)
+def test_what_the_merchants_own_types_refuse_is_refused_and_no_error(annotation: Any, value: Any, named: str) -> None:
+    """A 500 would leave the customer in doubt of an order that was never begun. No value is repeated (9.3)."""
+
+    def order(work: Any, item: Any, other: int = 1) -> None: ...
+
+    order.__annotations__["item"] = annotation
+    with pytest.raises(Refused, match=named) as refused:
+        read_arguments(signature_of(order), {"item": value})
+    assert "77" not in refused.value.message
+
+
 @pytest.fixture
 def shop(tmp_path: Path) -> Shop:
     schema = "CREATE TABLE orders (id INTEGER PRIMARY KEY, buyer TEXT)"
@@ -236,6 +293,45 @@ def test_who_may_not_ask_gets_neither_an_order_nor_an_earlier_ones_answer(shop: 
         call_of(shop, "k2", "c-2")
     assert refused.value.code == "not_authorised"
     assert count(shop) == 1
+
+
+@pytest.mark.parametrize("said", [False, 0, "", [], Decimal(0)])
+@pytest.mark.parametrize("hook", ["authorise", "accept"])
+def test_a_hook_that_says_anything_but_yes_or_nothing_says_no(shop: Shop, hook: str, said: Any) -> None:
+    """9.1 at the shop: `return stock.count(item)` is a no when none is left."""
+    hooks: dict[str, Any] = {hook: lambda work: said}
+    shop.tool(**hooks)(place_order)
+    with pytest.raises(Refused, match="does not allow"):
+        call_of(shop, "k1")
+    assert count(shop) == 0
+
+
+def test_a_hooks_answer_that_nobody_awaited_is_no_yes(shop: Shop) -> None:
+    """An object that could be awaited is true, whatever it would say."""
+
+    class Later:
+        def __await__(self) -> Any:
+            yield False
+
+    for hook in ("authorise", "accept", "key"):
+        shop.tools.clear()
+        hooks: dict[str, Any] = {hook: lambda work: Later()}
+        shop.tool(**hooks)(place_order)
+        with pytest.raises(Misuse, match="not awaited"):
+            call_of(shop, hook)
+    assert count(shop) == 0
+
+
+def test_a_hook_that_could_not_be_called_fails_at_import(shop: Shop) -> None:
+    """It takes what the function takes."""
+    hooks: list[tuple[dict[str, Any], str]] = [
+        ({"accept": lambda work, item: True}, "accept takes what"),
+        ({"authorise": lambda: True}, "authorise takes what"),
+    ]
+    for given_, why in hooks:
+        with pytest.raises(TypeError, match=why):
+            shop.tool(**given_)(place_order)
+    assert shop.tools == {}
 
 
 def test_what_the_shop_will_not_do_now_is_refused_in_words_but_repeats_get_their_answer(shop: Shop) -> None:

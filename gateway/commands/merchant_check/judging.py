@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from gateway.commands.merchant_check.exchange import Exchange
 
@@ -23,14 +23,40 @@ class Convicted(Exception):
 def must_be_done(exchange: Exchange) -> None:
     if not exchange.done:
         raise Convicted(f"{exchange.what} was not done: {exchange.said}")
-    media = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
+    unread = _unreadable(exchange)
+    if unread:
+        raise Convicted(f"{exchange.what} was answered with {unread}: {exchange.said}")
+
+
+def _unreadable(exchange: Exchange) -> str:
+    """Why a gateway would not read a 2xx's body, which leaves the outcome unknown (semantics 5); empty if it would."""
+    encoding = exchange.headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity"):
+        return f"a body in {encoding}, which was not asked for and is not read"
+    if not exchange.body:
+        return ""
+    media, _, parameters = exchange.headers.get("content-type", "").partition(";")
+    media = media.strip().lower()
     if media == "text/html":
-        raise Convicted(f"{exchange.what} was answered with HTML, which a gateway takes for an error page")
-    if media.endswith("json") and exchange.body:
+        return "HTML, which a gateway takes for an error page"
+    is_json = media in ("", "application/json", "text/json", "application/x-json") or media.endswith("+json")
+    if not is_json and (media in ("text/xml", "text/event-stream") or not media.startswith("text/")):
+        return f"{media}, which is neither JSON nor text"
+    try:
+        # Another charset than UTF-8 is read where it is declared.
+        text = exchange.body.decode("utf-8" if "charset" not in parameters.lower() else "latin-1")
+    except UnicodeDecodeError:
+        return "text that is not UTF-8"
+    if is_json and text.strip():
         try:
-            json.loads(exchange.body)
+            json.loads(text, parse_constant=_no_constant, parse_int=str)
         except (ValueError, RecursionError):
-            raise Convicted(f"{exchange.what} was answered with {media} that is none: {exchange.said}") from None
+            return f"{media or 'no content type, and a body'} that is no JSON"
+    return ""
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def must_be_refused(exchange: Exchange) -> str:

@@ -72,6 +72,9 @@ class Link:
                 exchange.headers = {name.lower(): value for name, value in answer.headers.items()}
         except TimeoutError:
             exchange.how = f"no answer in {self._timeout_s:g} s"
+        except aiohttp.ClientConnectorCertificateError as untrusted:
+            reason = getattr(untrusted.certificate_error, "verify_message", "")
+            exchange.how = f"no connection, since its certificate is not trusted: {reason or 'it cannot be verified'}"
         except aiohttp.ClientConnectorError as gone:
             exchange.how = f"no connection ({gone.strerror or type(gone.os_error).__name__})"
         except (aiohttp.ClientError, OSError, ValueError) as broken:

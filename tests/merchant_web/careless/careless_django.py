@@ -75,6 +75,27 @@ def stream_fails(request):
     return StreamingHttpResponse(stream())
 
 
+@transaction.non_atomic_requests
+def streamed_open(request):
+    transaction.set_autocommit(False)
+
+    def stream():
+        insert()
+        yield "placed"
+
+    return StreamingHttpResponse(stream())
+
+
+@transaction.non_atomic_requests
+def streamed_async(request):
+    insert()
+
+    async def stream():
+        yield "placed"
+
+    return StreamingHttpResponse(stream())
+
+
 def commits_late(get_response):
     """A middleware of the merchant's, inside ours."""
 
@@ -92,6 +113,6 @@ def commits_late(get_response):
     return answer
 
 
-VIEWS = (honest, commit_fails, left_open, streamed, stream_fails)
+VIEWS = (honest, commit_fails, left_open, streamed, stream_fails, streamed_open, streamed_async)
 urlpatterns = [path(view.__name__, view) for view in VIEWS]
 app = get_wsgi_application()
