@@ -184,16 +184,17 @@ def unpack_event(raw: bytes) -> tuple[str, bytes | None, dict[str, Any]]:
     the line before."""
     packed = _decode(raw)
     type_, id_ = packed[0], packed[1]
-    if len(packed) % 2:
-        raise ValueError("a name in an event, and nothing said under it")
     data: dict[str, Any] = {}
-    said = iter(packed[2:])
-    for named in said:
-        data[SAID[named] if isinstance(named, int) else named] = next(said)
-    if "kind" in data:
-        data["kind"] = _long_kind(data["kind"])
-    if "lease_s" in data:
-        data["lease_s"] = _long_seconds(data["lease_s"])
+    if len(packed) > 2:
+        if len(packed) % 2:
+            raise ValueError("a name in an event, and nothing said under it")
+        said = iter(packed[2:])
+        for named in said:
+            data[SAID[named] if isinstance(named, int) else named] = next(said)
+        if "kind" in data:
+            data["kind"] = _long_kind(data["kind"])
+        if "lease_s" in data:
+            data["lease_s"] = _long_seconds(data["lease_s"])
     return _TYPES[type_] if isinstance(type_, int) else type_, b"" if id_ is True else id_, data
 
 

@@ -7,7 +7,7 @@ are in their bucket's sorted set, put there by swap.lua. A feed is a stream in t
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -68,10 +68,11 @@ class RedisSeals:
         first = await served(self._commands.do("LINDEX", Bucket.of(conversation).events, 0))
         return unpacked(first) if first and first[0] == _FIRST else None
 
-    async def look(self, logs: Sequence[EventLog], limit: int) -> list[Looked | None]:
+    async def look(self, logs: Sequence[EventLog], limit: int) -> Iterable[Looked | None]:
         arguments = [limit + 1, TOGETHER]
         asked = [([Bucket.of(log.digest).events], arguments) for log in logs]
-        return [_looked(reply, limit) for reply in await served(self._look.run_each(self._commands, asked))]
+        replies = await served(self._look.run_each(self._commands, asked))
+        return (_looked(reply, limit) for reply in replies)
 
     async def put(self, changes: Sequence[Resealing]) -> list[bool]:
         asked: list[tuple[list[Argument], list[Argument]]] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -152,9 +152,10 @@ class Seals(Protocol):
         """The seal of a log, by its conversation's digest."""
         ...
 
-    async def look(self, logs: Sequence[EventLog], limit: int) -> list[Looked | None]:
-        """Each log's seal and the events behind it; None for one that has to be read by itself: with more of them than
-        `limit`, with one of an effect that began long before, or not to be read by this gateway."""
+    async def look(self, logs: Sequence[EventLog], limit: int) -> Iterable[Looked | None]:
+        """Each log's seal and the events behind it, unpacked as it is come to; None for one that has to be read by
+        itself: with more of them than `limit`, with one of an effect that began long before, or not to be read by this
+        gateway."""
         ...
 
     async def put(self, changes: Sequence[Resealing]) -> list[bool]:

@@ -17,7 +17,9 @@ _log = logging.getLogger("oncegate.seals")
 
 AT_ONCE: Final = 50
 FEW: Final = 100
-"""Events of a log that is sealed together with others; so many of each hold up the event loop for some milliseconds."""
+"""Events, at most, of a log that is sealed together with others."""
+_IN_ONE_TURN: Final = 10
+"""Logs that are hashed before calls have their turn of the event loop: about a millisecond."""
 PAGE: Final = 500
 """Events at a time of a log that is sealed by itself."""
 
@@ -73,7 +75,10 @@ class SealEvents:
         themselves."""
         alone: list[EventLog] = []
         changes: list[Resealing] = []
-        for log, looked in zip(logs, await self._seals.look(logs, FEW), strict=True):
+        found = await self._seals.look(logs, FEW)
+        for place, (log, looked) in enumerate(zip(logs, found, strict=True), 1):
+            if place % _IN_ONE_TURN == 0:
+                await asyncio.sleep(0)
             if looked is None:
                 alone.append(log)
             else:
