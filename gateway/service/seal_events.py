@@ -66,7 +66,8 @@ class SealEvents:
         then, from what stands by then."""
         try:
             done, alone = await self._together(logs)
-        except Exception:
+        except Exception as fault:
+            _log.info("seals: a page goes log by log: %s", type(fault).__name__)
             done, alone = 0, list(logs)
         return done + sum(await asyncio.gather(*(self._one(log) for log in alone)))
 
