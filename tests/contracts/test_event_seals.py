@@ -311,13 +311,11 @@ async def test_p7_6_effects_that_end_long_after_they_began_are_sealed_as_they_ar
     """7.6: a line leaves out what an earlier one says, however far back that is and wherever a seal lies between."""
     for conversation in ("c-1", "c-2"):
         early = [await bench.claim(f"call_{n}", {"sku": str(n)}, conversation=conversation) for n in range(5)]
-        for batch in (early[:1], early[1:3], early[3:4], early[4:]):
+        for place, batch in enumerate((early[:1], early[1:3], early[3:4], early[4:])):
             await office.pass_()
             for granted in batch:
                 await bench.settle(granted.effect)
-            await bench.run(
-                f"more_{len(batch)}_{batch[0].effect.effect_id.hex()}", {"m": id(batch)}, conversation=conversation
-            )
+            await bench.run(f"more_{place}", {"more": place}, conversation=conversation)
         await office.pass_()
         found = await office.verdict(EventLog("acme", conversation))
         assert (found.unsealed, found.wrong) == (0, "")
