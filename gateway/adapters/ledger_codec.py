@@ -15,7 +15,6 @@ import msgspec
 from gateway.adapters import ledger_packing as packing
 from gateway.core.conversation import CallSlot, Known, PrintSlot
 from gateway.core.errors import LedgerUnavailable
-from gateway.core.ports import LoggedEvent
 from gateway.core.record import FORMAT, SETTLED, Effect, Status
 
 _HEAD: Final = 21
@@ -27,6 +26,8 @@ _DEFLATED: Final = b"\xc1"
 _WORTH_DEFLATING: Final = 768
 _MOST_DEFLATED: Final = 64 * 1024
 """Bytes of a packed record. Larger ones would hold up everybody else for the time that deflating them takes."""
+UNREADABLE: Final = (msgspec.DecodeError, ValueError, TypeError, LookupError, zlib.error)
+"""What unpacking raises for what no gateway up to this one has written."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 _effect: Final = msgspec.msgpack.Decoder(Effect).decode
 _attempt: Final = msgspec.msgpack.Decoder(int).decode
@@ -94,7 +95,7 @@ def attempt_payload(attempt: int) -> bytes:
 def _read(decode: Callable[[bytes], T], raw: bytes) -> T:
     try:
         return decode(raw)
-    except (msgspec.DecodeError, ValueError, TypeError, LookupError, zlib.error) as wrong:
+    except UNREADABLE as wrong:
         raise UnknownFormat(str(wrong)) from wrong
 
 
@@ -154,9 +155,3 @@ def attempt_of(stored: Stored) -> int:
 
 
 event_lines = packing.pack_events
-
-
-def event_of(seq: int, raw: bytes) -> LoggedEvent:
-    """As it lies there: its effect may be the first bytes of an id, or b"", which is that of the line before. Raises
-    UnknownFormat."""
-    return LoggedEvent(seq, int.from_bytes(raw[:6], "big"), _read(packing.unpack_event, raw[6:]))

@@ -179,16 +179,23 @@ def _pack_event(event: Event, same: bool) -> bytes:
     return _encode(packed)
 
 
-def unpack_event(raw: bytes) -> Event:
-    """As packed: its effect may be the first bytes of an id, or b"", which is that of the line before."""
+def unpack_event(raw: bytes) -> tuple[str, bytes | None, dict[str, Any]]:
+    """Type, effect, and what is said, as packed: the effect may be the first bytes of an id, or b"", which is that of
+    the line before."""
     packed = _decode(raw)
     type_, id_ = packed[0], packed[1]
     data: dict[str, Any] = {}
-    for at in range(2, len(packed), 2):
-        named, value = packed[at], packed[at + 1]
-        name = SAID[named] if isinstance(named, int) else named
-        data[name] = _long(name, value) if name in _SHORT else value
-    return Event(_TYPES[type_] if isinstance(type_, int) else type_, b"" if id_ is True else id_, data)
+    if len(packed) > 2:
+        if len(packed) % 2:
+            raise ValueError("a name in an event, and nothing said under it")
+        said = iter(packed[2:])
+        for named in said:
+            data[SAID[named] if isinstance(named, int) else named] = next(said)
+        if "kind" in data:
+            data["kind"] = _long_kind(data["kind"])
+        if "lease_s" in data:
+            data["lease_s"] = _long_seconds(data["lease_s"])
+    return _TYPES[type_] if isinstance(type_, int) else type_, b"" if id_ is True else id_, data
 
 
 def _short_kind(value: object) -> object:
@@ -202,7 +209,9 @@ def _short_seconds(value: object) -> object:
 _SHORT: Final[Mapping[str, Callable[[object], object]]] = {"kind": _short_kind, "lease_s": _short_seconds}
 
 
-def _long(name: str, value: object) -> object:
-    if name == "kind" and isinstance(value, int):
-        return KINDS[value]
-    return float(value) if name == "lease_s" and isinstance(value, int) else value
+def _long_kind(value: object) -> object:
+    return KINDS[value] if isinstance(value, int) else value
+
+
+def _long_seconds(value: object) -> object:
+    return float(value) if isinstance(value, int) else value

@@ -104,9 +104,10 @@ class RedisLedger:
         return keys, [self._nonce(), bucket.records, b"", keep_ms, mark_of(log), 0, len(lines), *lines, *unchanged]
 
     async def events(self, conversation: bytes, after: int, limit: int) -> list[LoggedEvent]:
-        async def lines(start: int, number: int) -> list[LoggedEvent]:
+        async def lines(start: int, number: int) -> list[bytes]:
             asked = self._lines.run(self._commands, [Bucket.of(conversation).events], [start, number])
-            return [codec.event_of(start + 1 + place, line) for place, line in enumerate(await served(asked))]
+            found: list[bytes] = await served(asked)
+            return found
 
         return await read_events(lines, after, limit)
 

@@ -7,18 +7,20 @@ are in their bucket's sorted set, put there by swap.lua. A feed is a stream in t
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 import msgspec
 
 from gateway.adapters.ledger_codec import UnknownFormat
+from gateway.adapters.ledger_events import TOGETHER, read_alone
 from gateway.adapters.ledger_keys import Bucket
 from gateway.adapters.redis_commands import Argument, SendsCommands
 from gateway.adapters.redis_errors import served
 from gateway.adapters.redis_listings import Listings
 from gateway.adapters.redis_scripts import Script
 from gateway.core.conversation import EventLog
-from gateway.core.ports import Seal, Told
+from gateway.core.ports import Looked, News, Resealing, Seal, Told
 
 _SEAL: Final = struct.Struct(">BBIIQ32s")
 _FIRST, _FORMAT = 255, 1
@@ -54,6 +56,7 @@ class RedisSeals:
         self._after_ms = int(after_s * 1000)
         self._commands = commands
         self._listings = Listings(commands)
+        self._look = Script.load("look")
         self._seal = Script.load("seal")
         self._tell = Script.load("tell")
 
@@ -65,15 +68,28 @@ class RedisSeals:
         first = await served(self._commands.do("LINDEX", Bucket.of(conversation).events, 0))
         return unpacked(first) if first and first[0] == _FIRST else None
 
-    async def put(self, log: EventLog, was: Seal | None, now: Seal | None) -> bool:
-        bucket = Bucket.of(log.digest)
-        done = 0 if now is None else min(now.sealed, now.told)
-        arguments: list[Argument] = [packed(was), packed(now), mark_of(log), done]
-        return bool(await served(self._seal.run(self._commands, [bucket.events, bucket.unsealed], arguments)) == 1)
+    async def look(self, logs: Sequence[EventLog], limit: int) -> Iterable[Looked | None]:
+        arguments = [limit + 1, TOGETHER]
+        asked = [([Bucket.of(log.digest).events], arguments) for log in logs]
+        replies = await served(self._look.run_each(self._commands, asked))
+        return (_looked(reply, limit) for reply in replies)
 
-    async def tell(self, log: EventLog, first: int, last: int, keep_ms: int) -> None:
-        line = _encode((log.conversation, first, last))
-        await served(self._tell.run(self._commands, [_feed(log.company)], [keep_ms, line]))
+    async def put(self, changes: Sequence[Resealing]) -> list[bool]:
+        asked: list[tuple[list[Argument], list[Argument]]] = []
+        for change in changes:
+            bucket, now = Bucket.of(change.log.digest), change.now
+            done = 0 if now is None else min(now.sealed, now.told)
+            arguments: list[Argument] = [packed(change.was), packed(now), mark_of(change.log), done]
+            asked.append(([bucket.events, bucket.unsealed], arguments))
+        return [reply == 1 for reply in await served(self._seal.run_each(self._commands, asked))]
+
+    async def tell(self, news: Sequence[News]) -> None:
+        told: dict[tuple[str, int], list[Argument]] = {}
+        for each in news:
+            line = _encode((each.log.conversation, each.first, each.last))
+            told.setdefault((each.log.company, each.keep_ms), []).append(line)
+        asked = [([_feed(company)], [keep_ms, *lines]) for (company, keep_ms), lines in told.items()]
+        await served(self._tell.run_each(self._commands, asked))
 
     async def told(self, company: str, after: str, limit: int) -> list[Told]:
         lines = await served(self._commands.do("XRANGE", _feed(company), after, "+", "COUNT", limit))
@@ -91,6 +107,20 @@ def unpacked(raw: bytes) -> Seal:
         raise UnknownFormat("the seal of an event log is not one that this gateway knows", may_have_run=False)
     _, _, sealed, told, at_ms, head = _SEAL.unpack(raw)
     return Seal(sealed, told, at_ms, head)
+
+
+def _looked(reply: Sequence[bytes], limit: int) -> Looked | None:
+    if not reply:
+        return None
+    first, *lines = reply
+    try:
+        seal = unpacked(first) if first else None
+        sealed = seal.sealed if seal is not None else 0
+        skipped = min(sealed, TOGETHER)
+        events = read_alone(sealed, lines, skipped) if len(lines) - skipped <= limit else None
+    except UnknownFormat:
+        return None
+    return Looked(seal, events) if events is not None else None
 
 
 def _feed(company: str) -> bytes:

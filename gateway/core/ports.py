@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -106,6 +106,30 @@ class Seal(msgspec.Struct, frozen=True):
     head: bytes
 
 
+class Looked(msgspec.Struct, frozen=True):
+    """What stands: a log's seal, and all events behind it, oldest first."""
+
+    seal: Seal | None
+    events: list[LoggedEvent]
+
+
+class Resealing(msgspec.Struct, frozen=True):
+    """Put `now` in place of `was`, if that still stands. `now` is None for a log that is gone."""
+
+    log: EventLog
+    was: Seal | None
+    now: Seal | None
+
+
+class News(msgspec.Struct, frozen=True):
+    """What a company's feed is to be told: these events of a log are sealed. Lines older than `keep_ms` go."""
+
+    log: EventLog
+    first: int
+    last: int
+    keep_ms: int
+
+
 class Told(msgspec.Struct, frozen=True):
     """A line of a company's feed: these events of a conversation ("": the company's own) are sealed. `place` is where
     the feed has it, `milliseconds-number`, by the ledger's clock."""
@@ -128,13 +152,19 @@ class Seals(Protocol):
         """The seal of a log, by its conversation's digest."""
         ...
 
-    async def put(self, log: EventLog, was: Seal | None, now: Seal | None) -> bool:
-        """Replace the seal if `was` still stands; False if another does. Where all events are sealed and told, the log
-        is not listed any more. `now` is None for a log that is gone."""
+    async def look(self, logs: Sequence[EventLog], limit: int) -> Iterable[Looked | None]:
+        """Each log's seal and the events behind it, unpacked as it is come to; None for one that has to be read by
+        itself: with more of them than `limit`, with one of an effect that began long before, or not to be read by this
+        gateway."""
         ...
 
-    async def tell(self, log: EventLog, first: int, last: int, keep_ms: int) -> None:
-        """Add a line to the company's feed; lines older than `keep_ms` go."""
+    async def put(self, changes: Sequence[Resealing]) -> list[bool]:
+        """Replace each seal; False where it was another that stood. Where all events are sealed and told, the log is
+        not listed any more. Some may have been replaced when this raises."""
+        ...
+
+    async def tell(self, news: Sequence[News]) -> None:
+        """Add lines to their companies' feeds, in this order. Some may have been added when this raises."""
         ...
 
     async def told(self, company: str, after: str, limit: int) -> list[Told]:

@@ -117,16 +117,16 @@ def event_body(logged: LoggedEvent, results: bool) -> dict[str, Any]:
     """One event: `{"seq", "type", "at", "effect_id", …}`; of what was seen of an answer only
     its SHA-256 unless `results`."""
     event = logged.event
-    data = dict(event.data)
-    if "seen" in data and not results:
-        data["seen_sha256"] = seen_sha256(data.pop("seen"))
-    return {
+    body = {
         "seq": logged.seq,
         "type": event.type,
         "at": iso(logged.at_ms),
         "effect_id": event.effect_id.hex() if event.effect_id is not None else None,
-        **data,
+        **event.data,
     }
+    if "seen" in body and not results:
+        body["seen_sha256"] = seen_sha256(body.pop("seen"))
+    return body
 
 
 def _scopes(place: Place) -> list[Scope]:

@@ -67,6 +67,10 @@ class Counted:
         self.sent.append(args)
         return await self._commands.do(*args)
 
+    async def do_together(self, *commands: tuple[Any, ...]) -> list[Any]:
+        self.sent += commands
+        return await self._commands.do_together(*commands)
+
 
 class Bench:
     """The real decider over a real ledger, and short words for what a call and its holder do."""

@@ -16,10 +16,10 @@ from gateway.core.conversation import Event, EventLog
 from gateway.core.errors import Forbidden, LedgerUnavailable, Malformed
 from gateway.core.event_chain import Verdict, after, start_of, verify
 from gateway.core.model import Principal, Role
-from gateway.core.ports import Seal
+from gateway.core.ports import Resealing, Seal
 from gateway.service.look_up import LookUp
 from gateway.service.read_feed import ReadFeed
-from gateway.service.seal_events import SealEvents
+from gateway.service.seal_events import FEW, SealEvents
 
 DAY_MS = 86_400_000
 LOG = EventLog("acme", "c-1")
@@ -216,14 +216,17 @@ class Dying:
 async def test_p7_6_a_sealer_that_dies_loses_no_event_from_the_feed_and_keeps_the_chain_whole(bench, office, steps):
     """7.6: at least once, in order."""
     await bench.run("call_1")
+    await bench.run("call_1", conversation="c-2")
     dying = Office(bench, Dying(bench.seals, steps))
     assert await dying.pass_() == 0
-    assert await office.waiting() == [("acme", "c-1")]
+    assert sorted(await office.waiting()) == [("acme", "c-1"), ("acme", "c-2")]
     await bench.run("call_2", {"sku": "B"})
     await office.pass_()
-    found = await office.verdict()
-    assert (found.sealed, found.unsealed, found.wrong) == (8, 0, "")
-    assert list(dict.fromkeys(await fed(office))) == [("c-1", number) for number in range(1, 9)]
+    for conversation, number in (("c-1", 8), ("c-2", 4)):
+        found = await office.verdict(EventLog("acme", conversation))
+        assert (found.sealed, found.unsealed, found.wrong) == (number, 0, "")
+        told = [seq for named, seq in dict.fromkeys(await fed(office)) if named == conversation]
+        assert told == [*range(1, number + 1)]
     assert await office.waiting() == []
 
 
@@ -231,11 +234,156 @@ async def test_p7_6_a_seal_that_another_has_replaced_is_not_put(bench, office):
     """7.6: compare and set."""
     await bench.run("call_1")
     first, second = Seal(2, 0, 5, b"1" * 32), Seal(4, 0, 6, b"2" * 32)
-    assert await bench.seals.put(LOG, None, first)
-    assert not await bench.seals.put(LOG, None, second)
-    assert await bench.seals.put(LOG, first, second)
-    assert not await bench.seals.put(LOG, first, second)
+    for was, now, put in [(None, first, True), (None, second, False), (first, second, True), (first, second, False)]:
+        assert await bench.seals.put([Resealing(LOG, was, now)]) == [put]
     assert await bench.seals.seal(LOG.digest) == second
+
+
+async def test_p7_6_a_log_that_was_gone_and_has_events_again_is_not_taken_off_the_list_nor_written_to(bench, office):
+    """7.6: they came between the look and the step that says that it is gone."""
+    await bench.run("call_1")
+    before = await lines(bench)
+    assert await bench.seals.put([Resealing(LOG, None, None)]) == [False]
+    assert await lines(bench) == before
+    assert await office.waiting() == [("acme", "c-1")]
+
+
+# --- a page of logs at a time --------------------------------------------------------------------------------
+
+PAGE = [EventLog(company, f"c-{number}") for company in ("acme", "globex") for number in range(4)]
+
+
+async def fill(bench, events=3):
+    for log in PAGE:
+        await bench.ledger.append(log, [Event("effect.renewed")] * events, DAY_MS)
+
+
+class Disturbed:
+    """Seals before whose step `name` something happens, the first time that it is for several logs."""
+
+    def __init__(self, seals, name, happens):
+        self._seals, self._name, self._happens = seals, name, happens
+
+    def __getattr__(self, name):
+        async def step(*args):
+            if name == self._name and len(args[0]) > 1 and (happens := self._happens) is not None:
+                self._happens = None
+                await happens()
+            return await getattr(self._seals, name)(*args)
+
+        return step
+
+
+async def refused():
+    raise ValueError("an error reply that is no refusal")
+
+
+async def away():
+    raise LedgerUnavailable("gone")
+
+
+async def test_p7_6_a_page_of_logs_is_sealed_together(bench, office, monkeypatch):
+    """7.6: none of them goes by itself, but for one that is longer."""
+    alone = []
+    by_itself = office.sealing.bring_up_to_date
+
+    async def seen(log):
+        alone.append(log)
+        return await by_itself(log)
+
+    monkeypatch.setattr(office.sealing, "bring_up_to_date", seen)
+    await fill(bench, FEW)
+    await bench.ledger.append(PAGE[0], [Event("effect.renewed")], DAY_MS)
+    assert await office.pass_() == len(PAGE)
+    assert alone == PAGE[:1]
+    await fill(bench)
+    assert await office.pass_() == len(PAGE)
+    assert alone == PAGE[:1]
+    assert await office.waiting() == []
+    for log in PAGE[:4]:
+        found = await office.verdict(log)
+        assert (found.sealed, found.unsealed, found.wrong) == (FEW + 3 + (log == PAGE[0]), 0, "")
+    numbers = {(c, seq) for c, seq in await fed(office)}
+    assert numbers == {(f"c-{n}", seq) for n in range(4) for seq in range(1, FEW + 4 + (n == 0))}
+
+
+async def test_p7_6_effects_that_end_long_after_they_began_are_sealed_as_they_are_read(bench, office):
+    """7.6: a line leaves out what an earlier one says, however far back that is and wherever a seal lies between."""
+    for conversation in ("c-1", "c-2"):
+        early = [await bench.claim(f"call_{n}", {"sku": str(n)}, conversation=conversation) for n in range(5)]
+        for place, batch in enumerate((early[:1], early[1:3], early[3:4], early[4:])):
+            await office.pass_()
+            for granted in batch:
+                await bench.settle(granted.effect)
+            await bench.run(f"more_{place}", {"more": place}, conversation=conversation)
+        await office.pass_()
+        found = await office.verdict(EventLog("acme", conversation))
+        assert (found.unsealed, found.wrong) == (0, "")
+        assert found.sealed == len(await bench.events(conversation=conversation)) == 36
+    assert {len(e.effect_id) for e in await bench.events()} == {32}
+
+
+@pytest.mark.parametrize("step", ["look", "put", "tell"])
+@pytest.mark.parametrize("fault", [away, refused])
+async def test_p7_6_logs_that_cannot_be_sealed_together_are_sealed_one_by_one(bench, step, fault):
+    """7.6"""
+    await fill(bench)
+    office = Office(bench, Disturbed(bench.seals, step, fault))
+    assert await office.pass_() == len(PAGE)
+    assert await office.waiting() == []
+    for log in PAGE[:4]:
+        assert (await office.verdict(log)).sealed == 3
+    assert sorted(await fed(office)) == [(f"c-{n}", seq) for n in range(4) for seq in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("step", ["put", "tell"])
+async def test_p7_6_a_page_that_another_replica_seals_meanwhile_has_one_chain(bench, step):
+    """7.6: compare and set, log by log; also where more was written since."""
+
+    async def happens():
+        await fill(bench, 2)
+        other = Office(bench)
+        await other.due()
+        for log in PAGE[:2]:
+            await other.sealing.bring_up_to_date(log)
+
+    await fill(bench)
+    office = Office(bench, Disturbed(bench.seals, step, happens))
+    assert await office.pass_() == len(PAGE) - 2
+    await office.pass_()
+    assert await office.waiting() == []
+    for log in PAGE[:4]:
+        found = await office.verdict(log)
+        assert (found.sealed, found.unsealed, found.wrong) == (5, 0, "")
+    firsts = list(dict.fromkeys(await fed(office)))
+    for number in range(4):
+        assert [seq for c, seq in firsts if c == f"c-{number}"] == [1, 2, 3, 4, 5]
+
+
+ODD = {
+    "a newer seal": lambda bench, key: bench.wire.do("LPUSH", key, bytes([255, 9]) + b"whatever comes"),
+    "a seal cut short": lambda bench, key: bench.wire.do("LPUSH", key, b"\xff\x01"),
+    "a newer event": lambda bench, key: bench.wire.do("RPUSH", key, bytes(6) + b"\x92\xcc\xfe\xc3"),
+    "an event of another form": lambda bench, key: bench.wire.do("RPUSH", key, bytes(6) + b"\x81\xa1a\x01"),
+    "nothing behind the time": lambda bench, key: bench.wire.do("RPUSH", key, bytes(6)),
+    "half of what is said": lambda bench, key: bench.wire.do("RPUSH", key, bytes(6) + b"\x93\x00\xc3\x00"),
+    "no log at all": lambda bench, key: replaced(bench, key),
+}
+
+
+async def replaced(bench, key):
+    await bench.wire.do("DEL", key)
+    await bench.wire.do("SET", key, "something else")
+
+
+@pytest.mark.parametrize("odd", ODD)
+async def test_p4_13_a_log_that_cannot_be_read_keeps_no_other_from_being_sealed(bench, office, odd):
+    """4.13, 7.6"""
+    await fill(bench)
+    await ODD[odd](bench, Bucket.of(PAGE[1].digest).events)
+    assert await office.pass_() == len(PAGE) - 1
+    assert await office.waiting() == [("acme", "c-1")]
+    assert sorted(await fed(office)) == [(f"c-{n}", seq) for n in (0, 2, 3) for seq in (1, 2, 3)]
 
 
 async def test_p4_13_a_log_that_a_newer_gateway_sealed_is_left_and_keeps_no_other_from_it(bench, office):

@@ -4,7 +4,8 @@
 -- begins with a time, of which that byte is far ahead.
 --
 -- KEYS  1 events (list)   2 logs to be sealed (sorted set)
--- ARGV  1 the seal that has to stand, or "" for none   2 the new one   3 the log, as the set names it
+-- ARGV  1 the seal that has to stand, or "" for none   2 the new one, or "" for a log that is gone
+--       3 the log, as the set names it
 --       4 the number of the last event that is sealed and told
 -- Returns 1 when it was set, or there are no events any more; else 0
 local first = redis.call('LINDEX', KEYS[1], 0)
@@ -13,7 +14,7 @@ if not first then
   return 1
 end
 local sealed = string.byte(first, 1) == 255
-if (sealed and first or '') ~= ARGV[1] then
+if (sealed and first or '') ~= ARGV[1] or ARGV[2] == '' then
   return 0
 end
 if sealed then
