@@ -52,6 +52,7 @@ class RedisLedger:
         self._wait = wait
         self._swap = Script.load("swap")
         self._lines = Script.load("lines")
+        self._length = Script.load("length")
         self._listings = Listings(commands)
 
     async def read(self, where: Where) -> View:
@@ -109,6 +110,9 @@ class RedisLedger:
             return [codec.event_of(start + 1 + place, line) for place, line in enumerate(await served(asked))]
 
         return await read_events(lines, after, limit)
+
+    async def last_event(self, conversation: bytes) -> int:
+        return int(await served(self._length.run(self._commands, [Bucket.of(conversation).events], [])))
 
     async def due(self, limit: int, cursor: str | None = None) -> Page:
         return await self._listings.due(limit, cursor)
