@@ -52,6 +52,7 @@ class RedisLedger:
         self._wait = wait
         self._swap = Script.load("swap")
         self._lines = Script.load("lines")
+        self._length = Script.load("length")
         self._listings = Listings(commands)
 
     async def read(self, where: Where) -> View:
@@ -110,6 +111,9 @@ class RedisLedger:
             return found
 
         return await read_events(lines, after, limit)
+
+    async def last_event(self, conversation: bytes) -> int:
+        return int(await served(self._length.run(self._commands, [Bucket.of(conversation).events], [])))
 
     async def due(self, limit: int, cursor: str | None = None) -> Page:
         return await self._listings.due(limit, cursor)

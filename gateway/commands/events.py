@@ -73,7 +73,8 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _tail(arguments: argparse.Namespace) -> int:
-    """Until interrupted. A gateway that is away, or stops, is asked again; one that refuses is not."""
+    """Until interrupted. A gateway that is away, or stops, is asked again; one that refuses is not. A log that lost
+    what was shown of it, or expired and began anew, is shown from its start, as `tail -F` does with a file."""
     after, away = arguments.after, False
     while True:
         try:
@@ -81,6 +82,12 @@ def _tail(arguments: argparse.Namespace) -> int:
                 after, away = event["seq"], False
                 _show(arguments, event)
                 sys.stdout.flush()
+        except remote.LogBegunAnew as anew:
+            if after == arguments.after:
+                raise  # nothing of it was shown: the number is wrong, and it is not ours
+            print(f"oncegate: {anew}\noncegate: showing it from its start", file=sys.stderr)
+            after, arguments.after = 0, 0
+            continue
         except remote.RemoteAway as gone:
             if not away:
                 print(f"oncegate: {gone}; trying again", file=sys.stderr)

@@ -75,6 +75,8 @@ def _export(arguments: argparse.Namespace) -> int:
         if isinstance(unwritable, BrokenPipeError):
             raise
         raise remote.RemoteProblem(f"{arguments.output}: {unwritable.strerror}; nothing was written") from None
+    except remote.LogBegunAnew:
+        raise  # there is no place to go on from
     except remote.RemoteProblem:
         _say(f"broken off{'' if cursor is None else f'; go on with --cursor {cursor}'}")
         raise

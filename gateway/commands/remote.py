@@ -36,6 +36,13 @@ class RemoteAway(RemoteProblem):
     """It could not be asked, or not now; later it may."""
 
 
+class LogBegunAnew(RemoteProblem):
+    """A log has fewer events than were seen of it: it lost some, or expired and began anew."""
+
+
+_KINDS: dict[str, type[RemoteProblem]] = {"beyond_log": LogBegunAnew}
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """`--url`, `--key` and `--json`, which every command that asks a gateway has."""
     parser.add_argument(
@@ -108,18 +115,25 @@ def _opened(
         with build_opener(ProxyHandler({})).open(request, timeout=timeout_s) as answer:
             yield answer
     except HTTPError as problem:
-        kind = RemoteAway if problem.code in _PASSING else RemoteProblem
-        raise kind(_told(problem)) from None
+        code, told = _told(problem)
+        raise _KINDS.get(code, RemoteAway if problem.code in _PASSING else RemoteProblem)(told) from None
     except (URLError, OSError, HTTPException) as unreachable:
         reason = getattr(unreachable, "reason", unreachable)
         raise RemoteAway(f"no gateway answers at {arguments.url}: {reason}; is `oncegate serve` running?") from None
 
 
 def events(arguments: argparse.Namespace, company: str, conversation: str | None, after: int = 0) -> Iterator[Any]:
-    """All events numbered above `after`, a page at a time. Raises RemoteProblem."""
+    """All events numbered above `after`, a page at a time. Raises LogBegunAnew where there are fewer than `after`, and
+    RemoteProblem."""
     while True:
         query = {"company": company, "conversation": conversation, "after": after, "limit": EVENTS_PAGE}
-        page = ask(arguments, "GET", path("events"), query=query)["events"]
+        answer = ask(arguments, "GET", path("events"), query=query)
+        page, last = answer["events"], answer.get("last", after)  # an older gateway does not say
+        if last < after:
+            raise LogBegunAnew(
+                f"the log ends with event {last}, before the {after} that is to be gone on from: it lost some, or "
+                "expired and began anew; read it from its start"
+            )
         yield from page
         if len(page) < EVENTS_PAGE:
             return
@@ -141,7 +155,7 @@ def feed(
 
 def stream(arguments: argparse.Namespace, company: str, conversation: str | None, after: int) -> Iterator[Any]:
     """Events numbered above `after` as they come, until the gateway ends the stream. Raises RemoteAway where it may be
-    asked again, else RemoteProblem."""
+    asked again, LogBegunAnew where there are fewer than `after`, else RemoteProblem."""
     query: dict[str, str | int | None] = {"company": company, "conversation": conversation, "after": after}
     # A silent stream sends a comment every 15 s; one that sends nothing for so long is dead.
     with _opened(arguments, "GET", path("events") + "/stream", query, None, SILENT_S) as answer:
@@ -187,14 +201,15 @@ def said_by(event: dict[str, Any]) -> str:
     return ", ".join(f"{name} {word(value)}" for name, value in event.items() if name not in common)
 
 
-def _told(problem: HTTPError) -> str:
+def _told(problem: HTTPError) -> tuple[str, str]:
+    """A problem's code ("" for what is none), and what is said of it."""
     try:
         body = json.loads(problem.read(_MOST_BYTES))
         said = f"{problem.code} {body['code']}: {body['message']}"
         lines = map(_line, body.get("fields") or [])
-        return "\n  ".join([said, *(line for line in lines if line not in said)])
+        return str(body["code"]), "\n  ".join([said, *(line for line in lines if line not in said)])
     except (ValueError, KeyError, TypeError):
-        return f"the gateway answered {problem.code} {problem.reason}"
+        return "", f"the gateway answered {problem.code} {problem.reason}"
 
 
 def _integer(digits: str) -> int | str:

@@ -78,7 +78,7 @@ def grant_approval(view: View, request: Grant) -> Step:
         return Step(Need(slots=unread))
     if view.now_ms is not None and held.overdue(view.now_ms, claim.terms.hold_ms):
         return expire(view, claim.terms.retention_ms, held)
-    if held.approval.decided_by is not None and held.status is not Status.DENIED:
+    if held.approval.decided_by is not None and held.status not in (Status.DENIED, Status.ABSENT):
         if held.status is Status.EXECUTING and held.tokens[-1] == claim.token:
             return Step(Granted(held))
         return Step(Approved(held) if held.approval.decided_by == request.by else Late(held))

@@ -16,6 +16,7 @@ GatewayError (code, status, retryable, outcome)
 │  ├─ ApprovalDecided       409  approval_decided
 │  ├─ ApprovalOutdated      409  approval_outdated
 │  ├─ GrantRefused          409  grant_refused
+│  ├─ BeyondLog             409  beyond_log
 │  ├─ TooLarge              413  too_large
 │  ├─ EncodingRefused       415  encoding_refused
 │  ├─ ToolCallIdReused      422  tool_call_id_reused
@@ -119,6 +120,10 @@ class ApprovalOutdated(CallerError):
 
 class GrantRefused(CallerError):
     code, status, title = "grant_refused", 409, "It may not be done now, and the approval stays open"
+
+
+class BeyondLog(CallerError):
+    code, status, title = "beyond_log", 409, "The log has fewer events than that"
 
 
 class TooLarge(CallerError):

@@ -71,6 +71,10 @@ class Ledger(Protocol):
         """Events numbered above `after`, oldest first."""
         ...
 
+    async def last_event(self, conversation: bytes) -> int:
+        """The number of the last event; 0 where there is none."""
+        ...
+
     async def due(self, limit: int, cursor: str | None = None) -> Page:
         """Effects still executing whose lease has lapsed, over all conversations: of about `limit` that fell due those
         that can be read. A look goes on from the cursor behind it, whatever became of what it found."""

@@ -19,7 +19,8 @@ FORMAT: Final = 1
 
 
 class Status(StrEnum):
-    """Where an effect stands (section 1). ABSENT is a mark left by a resolved absence."""
+    """Where an effect stands (section 1). ABSENT is a mark left by a resolved absence, or by a release of what
+    somebody had approved."""
 
     ABSENT = "absent"
     AWAITING_APPROVAL = "awaiting_approval"

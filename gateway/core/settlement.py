@@ -114,20 +114,24 @@ def _release(view: View, effect: Effect, request: Release) -> Step:
                 though_full=True,
             )
             return Step(Late(after), writes)
-        gone = moved(effect, Move.RELEASE, Status.ABSENT, tokens=effect.tokens[:-1], slots=(), settled_at=None)
-        # Tokens of before a resolved absence stay behind, as they did before this claim (4.4).
-        mark = gone if gone.tokens else None
-        return Step(Gone(), _vanished(view, effect, mark, request.keep_ms, _released(effect, request)))
+        return _given_back(view, effect, request)
     if effect.status is Status.INDETERMINATE and effect.tokens == (request.token,):
-        moved(effect, Move.RELEASE, Status.ABSENT)
-        return Step(Gone(), _vanished(view, effect, None, request.keep_ms, _released(effect, request)))
+        return _given_back(view, effect, request)
     if effect.status is Status.ABSENT:
         return Step(Gone())
     return Step(Late(effect))
 
 
-def _released(effect: Effect, request: Release) -> Event:
-    return Event("effect.released", effect.effect_id, {"reason": request.reason})
+def _given_back(view: View, effect: Effect, request: Release) -> Step:
+    gone = moved(
+        effect, Move.RELEASE, Status.ABSENT, tokens=effect.tokens[:-1], slots=(), settled_at=None, arguments=None
+    )
+    # Tokens of before a resolved absence stay behind, as they did before this claim (4.4), and so does what somebody
+    # decided about it (7.4).
+    decided = effect.approval is not None and effect.approval.decided_by is not None
+    mark = gone if gone.tokens or decided else None
+    released = Event("effect.released", effect.effect_id, {"reason": request.reason})
+    return Step(Gone(), _vanished(view, effect, mark, request.keep_ms, released))
 
 
 def _vanished(view: View, effect: Effect, mark: Effect | None, keep_ms: int, *events: Event) -> Writes:

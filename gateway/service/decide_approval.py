@@ -256,4 +256,6 @@ def _decided(decision: d.Decision, approval: bytes) -> Exception:
     said = "it lapsed" if lapsed else f"it stands as {stands.status.value}"
     if by is not None and not lapsed:
         said = f"{'denied' if stands.status is Status.DENIED else 'granted'} by {by}"
+    if by is not None and stands.status is Status.ABSENT:
+        said = f"{said}, and not done"
     return ApprovalDecided(f"It is no longer open: {said}. Nothing was changed.", details=details)

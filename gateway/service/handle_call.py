@@ -36,6 +36,8 @@ from gateway.service.running import Running
 from gateway.service.sending import Trace
 from gateway.service.settled_answers import Key, SettledAnswers, key_of
 
+HELD_READ = "a call that needs approval, a read-only one too,"
+
 
 class HandleCall:
     """Answers one call. Raises GatewayError for what is not an answer."""
@@ -104,8 +106,9 @@ class HandleCall:
         if not _named(wanted):
             if isinstance(judged.refusal, d.Refused):
                 raise problem_of(judged.refusal)
+            kind = "a side-effecting call" if tool is None or tool.verdict.side_effecting else HELD_READ
             raise Malformed(
-                "a side-effecting call needs a tool_call_id, or turn and attempt in its place",
+                f"{kind} needs a tool_call_id, or turn and attempt in its place",
                 details={"fields": [{"field": "/tool_call_id", "problem": "missing or blank"}]},
             )
         asked = _asked(wanted, tool is None or tool.verdict.side_effecting)

@@ -84,6 +84,11 @@ class LookUp:
         results = allowed(principal, Right.READ_RESULTS, company)
         return [event_body(event, results) for event in await self._ledger.events(digest, after, limit)]
 
+    async def last_event(self, principal: Principal, company: str, conversation: str | None) -> int:
+        """The number of the last event there is; 0 for none. Who has seen more of this log has seen what is lost."""
+        may(principal, Right.READ_EVENTS, company)
+        return await self._ledger.last_event(identity.conversation_digest(company, conversation or ""))
+
 
 def record_body(effect: Effect, results: bool) -> dict[str, Any]:
     """A stored record as the API shows it; a result is raw JSON text inside (2.10), left out unless `results`."""

@@ -126,7 +126,7 @@ def _call_operations(services: Services, calls: Calls) -> tuple[Operation, ...]:
             EventStreams(services).stream,
             {200: Answered("Events, until the reader leaves.", {"type": "object"}, media="text/event-stream")},
             query=m.StreamQuery,
-            problems=(e.RateLimited,),
+            problems=(e.BeyondLog, e.RateLimited),
         ),
     )
 

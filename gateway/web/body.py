@@ -43,7 +43,7 @@ def check_form(head: Head, limit: int) -> None:
     if CONTENT_ENCODING in head.fields:
         raise EncodingRefused("Content-Encoding is not accepted: send the body as it is")
     kind = head.fields.get(CONTENT_TYPE, b"application/json")
-    if kind != b"application/json" and kind.lower().replace(b" ", b"") not in _JSON:
+    if kind != b"application/json" and kind.lower().translate(None, b" \t") not in _JSON:
         raise EncodingRefused("Content-Type must be application/json, in UTF-8")
     length = head.fields.get(CONTENT_LENGTH, b"0")
     most = limit if EXPECT in head.fields else limit + MOST_DISCARDED

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway.core.errors import LedgerUnavailable, Malformed, RateLimited
+from gateway.core.errors import BeyondLog, LedgerUnavailable, Malformed, RateLimited
 from gateway.core.rights import Right, may
 from gateway.web.models import StreamQuery
 from gateway.web.operations import Asked
@@ -43,13 +43,29 @@ class EventStreams:
         self._open: Counter[str] = Counter()
 
     async def stream(self, asked: Asked) -> Streamed:
-        """Raises Forbidden, Malformed, and RateLimited where the company has as many as it may."""
+        """Raises Forbidden, Malformed, BeyondLog where the reader has seen more than there is, and RateLimited where
+        the company has as many as it may."""
         query: StreamQuery = asked.query
         may(asked.caller, Right.READ_EVENTS, query.company)
         after = query.after if asked.last_event_id is None else _resumed(asked.last_event_id)
         if self._open[query.company] >= self._most:
             raise RateLimited(f"The company has {self._most} streams open; end one of them first.", retry_after_s=5.0)
+        if after:
+            await self._has(asked, query, after)
         return Streamed(self._chunks(asked, query, after))
+
+    async def _has(self, asked: Asked, query: StreamQuery, after: int) -> None:
+        """Raises BeyondLog: a stream would stay silent, and pass over what comes until that number is reached again."""
+        try:
+            last = await self._look_up.last_event(asked.caller, query.company, query.conversation)
+        except LedgerUnavailable:
+            return  # the stream looks again
+        if after > last:
+            raise BeyondLog(
+                f"The log has {_counted(last)}, fewer than the {after} that were seen: it lost some, or expired and "
+                "began anew. Read it from after=0, without Last-Event-ID.",
+                details={"last": last},
+            )
 
     async def _chunks(self, asked: Asked, query: StreamQuery, after: int) -> AsyncGenerator[bytes, None]:
         if self._open[query.company] >= self._most:
@@ -59,8 +75,14 @@ class EventStreams:
             yield b": events of one conversation\nretry: 1000\n\n"
             began = said = self._clock.monotonic()
             while not self._stopping.begun and self._clock.monotonic() - began < LONGEST_S:
+                seen = min(after, 1)
                 try:
-                    found = await self._look_up.events(asked.caller, query.company, query.conversation, after, PAGE)
+                    found = await self._look_up.events(
+                        asked.caller, query.company, query.conversation, after - seen, PAGE + seen
+                    )
+                    if len(found) < seen:
+                        return  # even what was told last is gone: its reader resumes, and is told so
+                    found = found[seen:]
                 except LedgerUnavailable:
                     found = []  # it is asked again; nothing is skipped, since `after` stays where it is
                 if found:
@@ -81,6 +103,10 @@ class EventStreams:
 def _told(event: dict[str, Any]) -> bytes:
     # JSON has no bare line breaks, so one line of data is enough.
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (event["seq"], str(event["type"]).encode(), _encode(event))
+
+
+def _counted(number: int) -> str:
+    return "1 event" if number == 1 else f"{number} events"
 
 
 def _resumed(sent: bytes) -> int:

@@ -49,12 +49,14 @@ def read_head(scope: MutableMapping[str, Any], new_id: Callable[[], str]) -> Hea
 
 
 def head_of(method: str, headers: Iterable[tuple[bytes, bytes]], new_id: Callable[[], str]) -> Head:
-    """Names of headers are lowercase. A `Request-Id` that is one to 128 visible ASCII characters is kept, any other
-    replaced by `new_id()`; a malformed `traceparent` is dropped, as W3C Trace Context wants."""
+    """Names of headers are lowercase; white space around a value is not of it (RFC 9110, 5.5).
+
+    A `Request-Id` that is one to 128 visible ASCII characters is kept, any other replaced by `new_id()`; a malformed
+    `traceparent` is dropped, as W3C Trace Context wants."""
     fields: dict[bytes, bytes] = {}
     for name, value in headers:
         if name in _WANTED:
-            fields[name] = TWICE if name in fields else value
+            fields[name] = TWICE if name in fields else value.strip(b" \t")
     sent = fields.get(REQUEST_ID)
     request_id = sent.decode("ascii") if sent is not None and _SANE_ID.fullmatch(sent) else new_id()
     return Head(method if method in _METHODS else "OTHER", fields, request_id, _traceparent(fields.get(TRACEPARENT)))

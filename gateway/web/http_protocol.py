@@ -118,7 +118,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._usual = False
             if name == b"upgrade":
                 self._offers = True
-            elif name == b"expect" and value.lower() == b"100-continue":
+            elif name == b"expect" and value.strip(b" \t").lower() == b"100-continue":
                 self.expect_100_continue = True
 
     def on_headers_complete(self) -> None:

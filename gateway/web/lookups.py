@@ -39,7 +39,11 @@ class Lookups:
         """A page of the events of a conversation or, without one, of the company."""
         query: EventsQuery = asked.query
         events = await self._look_up.events(asked.caller, query.company, query.conversation, query.after, query.limit)
-        return json_reply({"events": events})
+        if 0 < len(events) < query.limit:
+            last = events[-1]["seq"]
+        else:
+            last = await self._look_up.last_event(asked.caller, query.company, query.conversation)
+        return json_reply({"events": events, "last": last})
 
     async def feed(self, asked: Asked) -> Reply:
         """A page of a company's feed."""

@@ -244,7 +244,10 @@ class EventShown(Shown):
 
 
 class EventList(Shown):
+    """`last`: the number of the log's last event; below `after` where events that were seen are gone."""
+
     events: list[EventShown]
+    last: int
 
 
 class FedEvent(EventShown):

@@ -46,6 +46,9 @@ PROBLEMS: Final[Mapping[type[e.GatewayError], Row]] = {
     e.ApprovalDecided: Row("See in `stands` what became of it; nothing was changed."),
     e.ApprovalOutdated: Row("Look at the approval in `approval`, which is open in its place, and decide that one."),
     e.GrantRefused: Row("See in `refused` why; decide again once that has changed, or deny it."),
+    e.BeyondLog: Row(
+        "Read the log anew, from `after=0`: what you have seen is lost, or the log expired and began anew."
+    ),
     e.TooLarge: Row("Send less in one request."),
     e.EncodingRefused: Row("Send plain, uncompressed JSON with `Content-Type: application/json`."),
     e.ToolCallIdReused: Row("Give each call its own id, or state the turns and steps in which ids start over."),

@@ -46,6 +46,7 @@ class LooksUp(Protocol):
     async def events(
         self, principal: Principal, company: str, conversation: str | None, after: int, limit: int
     ) -> list[dict[str, Any]]: ...
+    async def last_event(self, principal: Principal, company: str, conversation: str | None) -> int: ...
 
 
 class ReadsFeed(Protocol):

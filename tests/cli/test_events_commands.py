@@ -70,8 +70,8 @@ class LogServer:
             sealed, head = self.seals.get(conversation, (0, ""))
             return {"sealed": sealed, "head": head or None, "at": None}
         if path == "/v1/events":
-            behind = int(query["after"])
-            return {"events": [e for e in self.logs.get(conversation, []) if e["seq"] > behind]}
+            behind, log = int(query["after"]), self.logs.get(conversation, [])
+            return {"events": [e for e in log if e["seq"] > behind], "last": len(log)}
         self.asked_since = query.get("since")
         start = int(query.get("cursor", "0-0").partition("-")[0])
         told = [{**e, "conversation": c} for c, (sealed, _) in self.seals.items() for e in self.logs[c][:sealed]]
@@ -324,3 +324,17 @@ def test_an_action_need_not_be_named_to_show_a_log(logs, capsys):
         assert logs.run(*words) == 0
         assert len(capsys.readouterr().out.splitlines()) == 2
     assert logs.run("show", "verify", "c-1") == 0
+
+
+@pytest.mark.parametrize(
+    "action", [("show", "acme", "c-1", "--after"), ("export", "acme", "--conversation", "c-1", "--cursor")]
+)
+def test_p7_6_who_has_seen_more_of_a_log_than_there_is_is_told_so(logs, capsys, action):
+    """7.6: lost in a failover, or expired and begun anew; in silence what comes up to that number would be passed over."""
+    logs.put("c-1", 3, 3)
+    assert logs.run(*action, "4") == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "the log ends with event 3, before the 4" in err
+    assert "go on with" not in err
+    assert logs.run(*action, "3") == 0

@@ -6,9 +6,10 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from types import SimpleNamespace
 from typing import Any
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 
 import pytest
 
@@ -115,6 +116,46 @@ def test_p7_6_a_tail_shows_each_event_once_through_a_gateway_that_stops(played, 
     assert [json.loads(line)["seq"] for line in printed.out.splitlines()] == [1, 2]
     assert asked == ["0", "1", "1", "2"]
     assert "trying again" in printed.err
+
+
+def _beyond(last: int) -> Any:
+    body = {"code": "beyond_log", "message": f"The log has {last} events, fewer than were seen.", "last": last}
+    return HTTPError("http://x", 409, "Conflict", {}, BytesIO(json.dumps(body).encode()))  # type: ignore[arg-type]
+
+
+def test_p7_6_a_tail_whose_log_began_anew_says_so_and_shows_it_from_its_start(played, capsys, monkeypatch):
+    """7.6: what it has shown is lost, or expired; nothing that comes is passed over."""
+    first = {"seq": 1, "type": "effect.renewed", "at": "2026-11-29T10:00:00.120Z", "effect_id": None}
+    told: list[Any] = [_Stream([{**first, "seq": 6}, {**first, "seq": 7}]), _beyond(1), _Stream([first]), _beyond(0)]
+    told.append(KeyboardInterrupt())
+    asked: list[Any] = []
+
+    def opened(request: Any, timeout: float) -> Any:
+        asked.append(request.full_url.partition("after=")[2])
+        answer = told.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(remote, "build_opener", lambda *_: SimpleNamespace(open=opened))
+    monkeypatch.setattr(remote, "AGAIN_S", 0)
+    assert played.run("events", "acme", "c-1", "--after", "5", "--tail", "--json") == 130
+    printed = capsys.readouterr()
+    assert [json.loads(line)["seq"] for line in printed.out.splitlines()] == [6, 7, 1]
+    assert asked == ["5", "7", "0", "1", "0"]
+    assert "has 1 events, fewer than were seen" in printed.err
+    assert printed.err.count("showing it from its start") == 2
+
+
+def test_p7_6_a_tail_from_a_number_that_the_log_does_not_reach_is_refused(played, capsys, monkeypatch):
+    """7.6: nothing was shown yet, so it is the number that is wrong."""
+
+    def opened(request: Any, timeout: float) -> Any:
+        raise _beyond(3)
+
+    monkeypatch.setattr(remote, "build_opener", lambda *_: SimpleNamespace(open=opened))
+    assert played.run("events", "acme", "c-1", "--after", "9", "--tail") == 1
+    assert "409 beyond_log: The log has 3 events" in capsys.readouterr().err
 
 
 class _Stream:

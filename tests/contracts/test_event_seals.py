@@ -16,7 +16,7 @@ from gateway.core.conversation import Event, EventLog
 from gateway.core.errors import Forbidden, LedgerUnavailable, Malformed
 from gateway.core.event_chain import Verdict, after, start_of, verify
 from gateway.core.model import Principal, Role
-from gateway.core.ports import Resealing, Seal
+from gateway.core.ports import News, Resealing, Seal
 from gateway.service.look_up import LookUp
 from gateway.service.read_feed import ReadFeed
 from gateway.service.seal_events import FEW, SealEvents
@@ -384,6 +384,54 @@ async def test_p4_13_a_log_that_cannot_be_read_keeps_no_other_from_being_sealed(
     assert await office.pass_() == len(PAGE) - 1
     assert await office.waiting() == [("acme", "c-1")]
     assert sorted(await fed(office)) == [(f"c-{n}", seq) for n in (0, 2, 3) for seq in (1, 2, 3)]
+
+
+# what is sealed, what is told, of three events -> whether the log still waits
+STRUCK = {
+    "nothing yet": (Seal(0, 0, 5, b"1" * 32), True),
+    "an event came meanwhile": (Seal(2, 2, 5, b"1" * 32), True),
+    "sealed, not told": (Seal(3, 0, 5, b"1" * 32), True),
+    "sealed, some of it told": (Seal(3, 2, 5, b"1" * 32), True),
+    "sealed and told": (Seal(3, 3, 5, b"1" * 32), False),
+}
+
+
+@pytest.mark.parametrize(("seal", "waits"), STRUCK.values(), ids=STRUCK)
+async def test_p7_6_a_log_waits_until_all_its_events_are_sealed_and_told(bench, office, seal, waits):
+    """7.6: struck off earlier, what is left would be sealed and told only with an event that may never come."""
+    await bench.ledger.append(LOG, [Event("effect.renewed")] * 3, DAY_MS)
+    await bench.ledger.append(EventLog("acme", "c-2"), [Event("effect.renewed")], DAY_MS)
+    assert await bench.seals.put([Resealing(LOG, None, seal)]) == [True]
+    expected = {("acme", "c-1"), ("acme", "c-2")} if waits else {("acme", "c-2")}
+    await office.due()
+    assert set(await office.waiting()) == expected
+    assert await bench.seals.put([Resealing(LOG, None, Seal(3, 3, 5, b"2" * 32))]) == [False]
+    assert set(await office.waiting()) == expected
+
+
+async def test_p4_13_a_feed_lets_go_of_old_lines_and_of_no_others(bench):
+    """4.13, 9.4: else it grows for as long as its company is busy. Whole nodes of a stream go, a hundred lines each."""
+    feed = Bucket.of(EventLog("acme").digest).feed
+    now_ms = int((await bench.wire.do("XADD", feed, "*", "e", b"")).partition(b"-")[0])
+    await bench.wire.do("DEL", feed)
+    recent = now_ms - DAY_MS // 2
+    for at in (now_ms - 2 * DAY_MS, recent):
+        for number in range(300):
+            await bench.wire.do("XADD", feed, f"{at}-{number}", "e", b"")
+    await bench.seals.tell([News(LOG, 1, 3, DAY_MS)])
+    places = [place.decode() for place, _ in await bench.wire.do("XRANGE", feed, "-", "+")]
+    assert [place for place in places if place.startswith(f"{recent}-")] == [f"{recent}-{n}" for n in range(300)]
+    assert 301 <= len(places) <= 401
+
+
+@pytest.mark.parametrize("days", [(1, 30), (30, 1), (30, 30)])
+async def test_p4_13_a_feed_lives_as_long_as_the_longest_that_its_lines_were_to_stay(bench, days):
+    """4.13: a retention time that was made shorter takes nothing back."""
+    for each in days:
+        await bench.seals.tell([News(LOG, 1, 1, each * DAY_MS)])
+        assert all(ms > 0 for ms in (await bench.ttls())["F"])
+    (left,) = (await bench.ttls())["F"]
+    assert 29 * DAY_MS < left <= 30 * DAY_MS
 
 
 async def test_p4_13_a_log_that_a_newer_gateway_sealed_is_left_and_keeps_no_other_from_it(bench, office):

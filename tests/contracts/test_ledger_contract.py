@@ -23,6 +23,7 @@ from gateway.core import decisions as d
 from gateway.core import granting, identity
 from gateway.core.conversation import CallSlot, Event, EventLog, PrintSlot, View, Where, Writes, assumed_empty
 from gateway.core.errors import LedgerUnavailable
+from gateway.core.ports import Resealing, Seal
 from gateway.core.record import FORMAT, Mode, Outcome, Status
 from gateway.core.requests import OnRepeat
 from gateway.service.deciding import Decider
@@ -408,6 +409,20 @@ async def test_p7_6_events_are_read_a_page_at_a_time(bench):
     assert pages == [[(1, 0), (2, 1), (3, 2)], [(4, 3), (5, 4), (6, 5)], [(7, 6)]]
     for elsewhere in (("acme", "c-2"), ("other", "c-1"), ("acme", "")):
         assert await bench.ledger.events(identity.conversation_digest(*elsewhere), 0, 9) == []
+
+
+async def test_p7_6_the_last_event_of_a_log_is_that_whether_it_is_sealed_or_not(bench):
+    """7.6: the seal that lies before the events is none."""
+    log = EventLog("acme", "c-1")
+    assert await bench.ledger.last_event(log.digest) == 0
+    await bench.ledger.append(log, [Event("effect.renewed")] * 3, DAY_MS)
+    assert await bench.ledger.last_event(log.digest) == 3
+    assert await bench.seals.put([Resealing(log, None, Seal(2, 0, 5, b"1" * 32))]) == [True]
+    assert await bench.ledger.last_event(log.digest) == 3
+    await bench.ledger.append(log, [Event("effect.renewed")], DAY_MS)
+    assert await bench.ledger.last_event(log.digest) == 4
+    for elsewhere in (("acme", "c-2"), ("other", "c-1"), ("acme", "")):
+        assert await bench.ledger.last_event(identity.conversation_digest(*elsewhere)) == 0
 
 
 @pytest.mark.parametrize(("after", "limit", "seqs"), [(2, 1, [3]), (3, 500, []), (999_999_999_999_999, 500, [])])

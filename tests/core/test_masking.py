@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.masking import MASK, marks_any, masked
+from gateway.core.masking import MASK, hidden_at, marks_any, masked
 
 S = {"x-sensitive": True}
 TOKEN = "s3cr3t"
@@ -29,6 +29,48 @@ CASES: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "one of many": ({"properties": {"a": {"anyOf": [{"type": "null"}, S]}}}, {"a": TOKEN}, {"a": MASK}),
     "if and else": ({"if": {}, "else": {"properties": {"a": S}}}, {"a": TOKEN}, {"a": MASK}),
     "not": ({"not": {"properties": {"a": S}}}, {"a": TOKEN}, {"a": MASK}),
+    "if itself": ({"if": {"properties": {"a": S}}}, {"a": TOKEN}, {"a": MASK}),
+    "then": ({"if": {}, "then": {"properties": {"a": S}}}, {"a": TOKEN}, {"a": MASK}),
+    "all of": ({"properties": {"a": {"allOf": [{}, S]}}}, {"a": TOKEN}, {"a": MASK}),
+    "exactly one of": ({"properties": {"a": {"oneOf": [{}, S]}}}, {"a": TOKEN}, {"a": MASK}),
+    "fields that nothing else judges": ({"unevaluatedProperties": S}, {"a": TOKEN}, {"a": MASK}),
+    "items that nothing else judges": ({"properties": {"l": {"unevaluatedItems": S}}}, {"l": [TOKEN]}, {"l": [MASK]}),
+    "some item": ({"properties": {"l": {"contains": S}}}, {"l": [TOKEN, 1]}, {"l": [MASK, MASK]}),
+    "lists in lists": ({"properties": {"l": {"items": {"items": S}}}}, {"l": [[TOKEN], []]}, {"l": [[MASK], []]}),
+    "objects in lists": (
+        {"properties": {"l": {"items": {"properties": {"pin": S}}}}},
+        {"l": [{"pin": TOKEN, "a": 1}]},
+        {"l": [{"pin": MASK, "a": 1}]},
+    ),
+    "$ref to $ref": (
+        {"$defs": {"p": {"$ref": "#/$defs/q"}, "q": S}, "properties": {"a": {"$ref": "#/$defs/p"}}},
+        {"a": TOKEN},
+        {"a": MASK},
+    ),
+    "$ref of items": (
+        {"$defs": {"p": {"properties": {"pin": S}}}, "properties": {"l": {"items": {"$ref": "#/$defs/p"}}}},
+        {"l": [{"pin": TOKEN}]},
+        {"l": [{"pin": MASK}]},
+    ),
+    "a $ref in a form that the value has not": (
+        {"$defs": {"p": S}, "properties": {"a": {"items": {"$ref": "#/$defs/p"}}}},
+        {"a": {"b": TOKEN}},
+        {"a": MASK},
+    ),
+    **{
+        f"{key} of what is no object": ({"properties": {"a": {key: below}}}, {"a": [TOKEN]}, {"a": MASK})
+        for key, below in {
+            "properties": {"pin": S},
+            "patternProperties": {"pin": S},
+            "propertyNames": S,
+            "additionalProperties": S,
+            "unevaluatedProperties": S,
+        }.items()
+    },
+    **{
+        f"{key} of what is no list": ({"properties": {"a": {key: below}}}, {"a": {"b": TOKEN}}, {"a": MASK})
+        for key, below in {"prefixItems": [S], "items": S, "unevaluatedItems": S, "contains": S}.items()
+    },
     "dependent": ({"dependentSchemas": {"b": {"properties": {"a": S}}}}, {"a": TOKEN}, {"a": MASK}),
     "other fields": ({"additionalProperties": S, "properties": {}}, {"a": TOKEN}, {"a": MASK}),
     "a plain pattern": ({"patternProperties": {"^pin": S}}, {"pin2": TOKEN, "a": 1}, {"pin2": MASK, "a": 1}),
@@ -49,6 +91,32 @@ CASES: dict[str, tuple[dict[str, Any], Any, Any]] = {
 def test_p9_3_marked_values_are_masked(schema: dict[str, Any], value: Any, shown: Any) -> None:
     assert masked(schema, value) == shown
     assert marks_any(schema) == (shown != value)
+
+
+HIDDEN: dict[str, tuple[dict[str, Any], list[str | int], int | None]] = {
+    "a field": ({"properties": {"pin": S}}, ["pin"], 1),
+    "its neighbour": ({"properties": {"pin": S}}, ["a"], None),
+    "nested": ({"properties": {"card": {"properties": {"no": S}}}}, ["card", "no"], 2),
+    "under one": ({"properties": {"card": S}}, ["card", "no", 0], 1),
+    "above one": ({"properties": {"card": {"properties": {"no": S}}}}, ["card"], None),
+    "an item": ({"properties": {"l": {"items": S}}}, ["l", 3], 2),
+    "the first item": ({"properties": {"l": {"prefixItems": [S]}}}, ["l", 0], 2),
+    "the second of them": ({"properties": {"l": {"prefixItems": [S]}}}, ["l", 1], None),
+    "$ref": ({"$defs": {"p": S}, "properties": {"a": {"$ref": "#/$defs/p"}}}, ["a"], 1),
+    "$ref of items": ({"$defs": {"p": {"items": S}}, "properties": {"a": {"$ref": "#/$defs/p"}}}, ["a", 0], 2),
+    "names": ({"properties": {"a": {"propertyNames": S}}}, ["a", TOKEN], 1),
+    "names by $ref": ({"$defs": {"p": S}, "propertyNames": {"$ref": "#/$defs/p"}}, [TOKEN], 0),
+    "all of it": (S, ["a"], 0),
+    "all of it, itself": (S, [], 0),
+    "nothing": ({"properties": {"a": {}}}, ["a", 0, "b"], None),
+}
+
+
+@pytest.mark.parametrize(("schema", "path", "depth"), HIDDEN.values(), ids=HIDDEN)
+def test_p9_3_a_problem_is_told_from_the_outermost_sensitive_place_on(
+    schema: dict[str, Any], path: list[str | int], depth: int | None
+) -> None:
+    assert hidden_at(schema, path) == depth
 
 
 def test_p9_3_what_was_given_stays_as_it_is() -> None:

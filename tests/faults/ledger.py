@@ -94,6 +94,9 @@ class SimLedger:
     def events(self, conversation: bytes, after: int, limit: int) -> list[LoggedEvent]:
         return self.logs.get(conversation, [])[after : after + limit]
 
+    def last_event(self, conversation: bytes) -> int:
+        return len(self.logs.get(conversation, []))
+
     def due(self, limit: int, cursor: str | None = None) -> Page:
         """Those that fell due in the same ms are never parted."""
         now, behind = self.now_ms(), float(cursor or "-inf")

@@ -102,6 +102,10 @@ class LedgerWire:
         )
         return found
 
+    async def last_event(self, conversation: bytes) -> int:
+        found: int = await self._ask(On.READ, lambda: self._world.ledger.last_event(conversation))
+        return found
+
     async def due(self, limit: int, cursor: str | None = None) -> Page:
         found: Page = await self.ask(On.READ, lambda: self._world.ledger.due(limit, cursor))
         return found

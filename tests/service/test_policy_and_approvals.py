@@ -12,9 +12,11 @@ import pytest
 from gateway.core import errors, identity
 from gateway.core.model import Company, Principal, Role
 from gateway.core.policy_bundle import read_bundle
+from gateway.core.record import Fault
 from gateway.core.strict_json import parse
 from gateway.service.call_request import CallRequest
 from gateway.service.decide_approval import Verdict
+from gateway.service.report_effect import Report
 from gateway.service.sending import Trace
 from gateway.service.submit_effect import Submission
 
@@ -135,6 +137,26 @@ async def test_p7_3_a_read_that_policy_holds_is_recorded(world):
     replay = await world.call(tool="list_orders", tool_call_id="n1")
     assert (replay.decision, world.merchant.hits) == ("replay", 1)
     assert (await world.call(tool="get_menu", tool_call_id="n2")).recorded is False
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        ("list_orders", "needs approval, a read-only one too, needs a tool_call_id"),
+        ("create_order", "a side-effecting call needs a tool_call_id"),
+    ],
+)
+async def test_p2_7_a_held_call_without_an_id_is_told_why_it_needs_one(world, tool, said):
+    """2.7, 7.3: and nothing is recorded."""
+    world.shelf.policies["shop1"] = bundle({"when": {"target": tool}, "then": {"decision": "require_approval"}})
+    with pytest.raises(errors.Malformed) as refused:
+        await world.call(tool=tool, tool_call_id=None)
+    assert said in refused.value.message
+    assert ("side-effecting" in refused.value.message) is (tool == "create_order")
+    assert refused.value.details["fields"] == [{"field": "/tool_call_id", "problem": "missing or blank"}]
+    assert await events(world) == []
+    asked = await world.call(tool=tool, tool_call_id=None, **PLACE)
+    assert (asked.decision, asked.status) == ("blocked", "awaiting_approval")
 
 
 # --- approvals (7.4) -----------------------------------------------------------------------------------------
@@ -376,9 +398,54 @@ async def test_p7_4_a_grant_tells_what_became_of_the_call(world, seen, seen_):
         return
     with pytest.raises(errors.MerchantUnreachable):
         await grant(world, name)
-    with pytest.raises(errors.NotFound):
+    with pytest.raises(errors.ApprovalDecided, match="granted by ops, and not done") as used:
         await grant(world, name)
+    assert used.value.details["stands"] == {"status": "absent", "by": "ops"}
     assert await held(world) != name
+
+
+@pytest.mark.parametrize("who", [OPS, SHOP])
+async def test_p7_4_an_approval_is_shown_after_what_it_granted_was_not_sent(world, seen, who):
+    """7.4: who granted it and for what, until the call is made anew; it grants nothing any more."""
+    name = await held(world)
+    pending = await world.desk.decide_approval.get(who, name)
+    world.merchant.behave = lambda _: seen["no_connection"]
+    with pytest.raises(errors.MerchantUnreachable):
+        await grant(world, name)
+    shown = await world.desk.decide_approval.get(who, name)
+    assert (shown["status"], shown["by"], shown["arguments"]) == ("absent", "ops", None)
+    same = ("id", "tool", "tool_call_id", "rule", "requested_at", "approvers", "effect_id")
+    assert {each: shown[each] for each in same} == {each: pending[each] for each in same}
+    assert (await world.desk.decide_approval.pending(who, "shop1", None, 9))[0] == []
+    assert await world.look_up.calls(OPS, "shop1", "c1", "n1") == []
+    for act in (grant, deny):
+        with pytest.raises(errors.ApprovalDecided):
+            await act(world, name)
+    again = await held(world)
+    with pytest.raises(errors.ApprovalOutdated) as outdated:
+        await world.desk.decide_approval.get(who, name)
+    assert outdated.value.details["approval"]["id"] == again
+    world.merchant.behave = lambda _: _reply({"order": "O-1"})
+    assert (await grant(world, again))["status"] == "succeeded"
+    with pytest.raises(errors.NotFound):
+        await world.desk.decide_approval.get(who, name)
+
+
+async def test_p7_4_a_submission_that_gives_its_granted_claim_back_leaves_the_approval_to_be_seen(world):
+    """7.2, 7.4: released by its runner."""
+    world.shelf.policies["shop1"] = bundle({"when": {"kind": "llm_call"}, "then": {"decision": "require_approval"}})
+    asked = Submission("shop1", "c1", "t-1", 1, identity.Kind.LLM_CALL, "a-model", identity.read_arguments({}), "mine")
+    name = (await world.desk.submit_effect(RUNTIME, asked))["approval"]["id"]
+    await grant(world, name)
+    effect = (await world.desk.submit_effect(RUNTIME, asked))["effect_id"]
+    assert (await world.desk.decide_approval.get(OPS, name))["status"] == "executing"
+    said = Report("shop1", "c1", "mine")
+    for _ in range(2):
+        assert (await world.desk.report_effect.release(RUNTIME, effect, said))["status"] == "absent"
+    shown = await world.desk.decide_approval.get(OPS, name)
+    assert (shown["status"], shown["by"]) == ("absent", "ops")
+    with pytest.raises(errors.ClaimLost):
+        await world.desk.report_effect.fail(RUNTIME, effect, Report("shop1", "c1", "mine", fault=Fault("x", "y")))
 
 
 class Deaf:

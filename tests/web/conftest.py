@@ -313,6 +313,10 @@ class PlayedCalls:
         log = self._log.logged.get(identity.conversation_digest(company, conversation or ""), [])
         return [event for event in log if event["seq"] > after][:limit]
 
+    async def last_event(self, principal: Principal, company: str, conversation: str | None) -> int:
+        may(principal, Right.READ_EVENTS, company)
+        return len(self._log.logged.get(identity.conversation_digest(company, conversation or ""), []))
+
     def _record(self, record: dict[str, Any]) -> dict[str, Any]:
         request: CallRequest = record["request"]
         return {

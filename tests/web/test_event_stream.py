@@ -11,7 +11,10 @@ import pytest
 
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.identity import conversation_digest
+from gateway.service.sending import Trace
 from gateway.web import event_stream, replies
+from gateway.web.models import StreamQuery
+from gateway.web.operations import Asked
 from gateway.web.services import Limits
 
 PATH = "/v1/events/stream?company=acme&conversation=c-1"
@@ -99,7 +102,15 @@ async def test_p7_6_a_stream_tells_what_is_there_and_then_what_comes(ticking: An
 
 @pytest.mark.parametrize(
     ("path", "headers"),
-    [(PATH, [("Last-Event-ID", "2")]), (PATH + "&after=2", []), (PATH + "&after=1", [("Last-Event-ID", "2")])],
+    [
+        (PATH, [("Last-Event-ID", "2")]),
+        (PATH + "&after=2", []),
+        (PATH + "&after=1", [("Last-Event-ID", "2")]),
+        (PATH + "&after=3", [("Last-Event-ID", "2")]),
+        (PATH + "&after=99", [("Last-Event-ID", "2")]),
+        (PATH, [("Last-Event-ID", "2 ")]),
+        (PATH, [("Last-Event-ID", " \t2\t ")]),
+    ],
 )
 async def test_p7_6_a_stream_goes_on_behind_the_last_event(ticking: Any, path: str, headers: Any) -> None:
     write(ticking, *["effect.renewed"] * 3)
@@ -109,7 +120,7 @@ async def test_p7_6_a_stream_goes_on_behind_the_last_event(ticking: Any, path: s
     await leave(reader)
 
 
-@pytest.mark.parametrize("sent", ["", "x", "-1", "1" * 16])
+@pytest.mark.parametrize("sent", ["", " ", "x", "-1", "1 2", "\x0b2", "1" * 16])
 async def test_p7_6_a_last_event_id_that_is_none_is_refused(gateway: Any, sent: str) -> None:
     answer = await gateway.get(PATH, headers=[("Last-Event-ID", sent)])
     assert (answer.status, answer.fields) == (400, ["Last-Event-ID"])
@@ -182,3 +193,110 @@ async def test_p7_6_a_ledger_that_is_away_for_a_while_costs_a_stream_nothing(tic
     assert await reader.status() == 200
     assert await taken(reader, 1) == [1]
     await leave(reader)
+
+
+@pytest.mark.parametrize("written", [0, 1, 3])
+@pytest.mark.parametrize("how", ["header", "parameter"])
+async def test_p7_6_a_stream_that_would_pass_over_events_in_silence_is_refused(
+    gateway: Any, written: int, how: str
+) -> None:
+    """7.6: the reader has seen more than there is, so it was lost, or the log expired and began anew."""
+    write(gateway, *["effect.renewed"] * written)
+    path, headers = (PATH, [("Last-Event-ID", "4")]) if how == "header" else (PATH + "&after=4", [])
+    answer = await gateway.get(path, headers=headers)
+    problem = answer.problem
+    assert (answer.status, problem["code"], problem["retryable"]) == (409, "beyond_log", False)
+    assert problem["last"] == written
+    assert f"has {written} event{'s'[: written != 1]}, fewer than the 4" in problem["message"]
+    assert "after=0" in problem["message"]
+
+
+async def test_p7_6_a_stream_behind_the_very_last_event_waits_for_the_next(ticking: Any) -> None:
+    """7.6: nothing is missing; also in a log of its company that has no events yet."""
+    write(ticking, *["effect.renewed"] * 3)
+    reader = Reader(ticking, headers=[("Last-Event-ID", "3")])
+    assert await reader.status() == 200
+    write(ticking, "effect.succeeded")
+    assert await taken(reader, 1) == [4]
+    await leave(reader)
+    empty = Reader(ticking, "/v1/events/stream?company=acme")
+    assert await empty.status() == 200
+    await leave(empty)
+
+
+async def test_p7_6_a_stream_ends_when_what_it_told_is_gone_and_its_reader_is_told_so(ticking: Any) -> None:
+    """7.6: a failover, or the retention time, while it is open."""
+    write(ticking, *["effect.renewed"] * 3)
+    reader = Reader(ticking)
+    assert await reader.status() == 200
+    assert await taken(reader, 3) == [1, 2, 3]
+    del ticking.log.logged[conversation_digest("acme", "c-1")][1:]
+    assert [event async for event in reader.events()] == []
+    await reader.task
+    assert ticking.clock.monotonic() < event_stream.LONGEST_S / 2
+    refused = await ticking.get(PATH, headers=[("Last-Event-ID", "3")])
+    assert (refused.status, refused.problem["last"]) == (409, 1)
+
+
+async def test_p7_6_a_stream_resumed_while_the_ledger_is_away_is_not_taken_for_one_of_a_lost_log(
+    ticking: Any, monkeypatch: Any
+) -> None:
+    """7.6: it opens, and looks again."""
+
+    async def away(*_: Any) -> int:
+        raise LedgerUnavailable
+
+    monkeypatch.setattr(ticking.calls, "last_event", away)
+    write(ticking, *["effect.renewed"] * 3)
+    reader = Reader(ticking, headers=[("Last-Event-ID", "2")])
+    assert await reader.status() == 200
+    assert await taken(reader, 1) == [3]
+    await leave(reader)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "last"),
+    [("after=0", [1, 2, 3], 3), ("after=2", [3], 3), ("after=3", [], 3), ("after=9", [], 3), ("limit=2", [1, 2], 3)],
+)
+async def test_p7_6_a_page_of_events_says_where_the_log_ends(
+    gateway: Any, asked: str, found: list[int], last: int
+) -> None:
+    """7.6: an `after` above `last` is how a reader sees that what it has seen is gone."""
+    write(gateway, *["effect.renewed"] * 3)
+    answer = (await gateway.get(f"/v1/events?company=acme&conversation=c-1&{asked}")).json()
+    assert ([event["seq"] for event in answer["events"]], answer["last"]) == (found, last)
+    nothing = (await gateway.get("/v1/events?company=acme&conversation=none")).json()
+    assert nothing == {"events": [], "last": 0}
+
+
+async def test_p9_4_a_company_has_32_streams_unless_it_is_told_otherwise(gateway: Any) -> None:
+    """9.4: as docs/api.md says."""
+
+    async def sleep(_: float) -> None:
+        await asyncio.Event().wait()
+
+    gateway.clock.sleep = sleep
+    readers = [Reader(gateway) for _ in range(32)]
+    for reader in readers:
+        assert await reader.status() == 200
+        await reader.messages.get()
+    assert (await gateway.get(PATH)).status == 429
+    for reader in readers:
+        await leave(reader)
+
+
+async def test_p9_4_streams_that_begin_at_once_are_no_more_than_there_may_be(gateway: Any) -> None:
+    """9.4: those that were let in before any of them had its place."""
+
+    async def sleep(_: float) -> None:
+        await asyncio.Event().wait()
+
+    gateway.clock.sleep = sleep
+    gateway.with_services(limits=Limits(streams=1))
+    streams = event_stream.EventStreams(gateway.services)
+    query = StreamQuery(company="acme", conversation="c-1")
+    asked = Asked({}, query, None, Trace("r-1", None), gateway.registry.principal("k-runtime"))
+    first, second = await streams.stream(asked), await streams.stream(asked)
+    assert await anext(first.chunks)
+    assert [chunk async for chunk in second.chunks] == []
+    await first.chunks.aclose()

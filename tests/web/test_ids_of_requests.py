@@ -64,3 +64,21 @@ async def test_a_traceparent_is_passed_on_only_if_it_is_one(gateway: Any, sent: 
     answer = await gateway.call(headers=[("traceparent", sent)])
     assert answer.status == 200
     assert gateway.calls.traces[0].traceparent == (sent if kept else None)
+
+
+@pytest.mark.parametrize("around", [("", " "), (" ", ""), ("\t", " \t"), ("  ", "  ")])
+async def test_p9_4_white_space_around_a_header_is_not_of_its_value(
+    gateway: Any, around: tuple[str, str], caplog: Any
+) -> None:
+    """9.4; RFC 9110, 5.5: every header that is read, for some servers hand it on as it came."""
+    before, behind = around
+    said = {
+        "authorization": "Bearer k-runtime",
+        "content-type": 'application/json;\tcharset="utf-8"',
+        "request-id": "r-1",
+        "traceparent": TRACE,
+    }
+    headers = [(name, before + value + behind) for name, value in said.items()]
+    answer = await gateway.call(key=None, headers=headers)
+    assert (answer.status, answer.headers["request-id"]) == (200, "r-1")
+    assert gateway.calls.traces[0].traceparent == TRACE

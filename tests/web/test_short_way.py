@@ -244,6 +244,21 @@ async def test_p9_4_what_is_unusual_goes_the_long_way(gateway: Any, serve: Serve
     assert served.long == 1
 
 
+@pytest.mark.parametrize("value", ["100-continue", "100-Continue", "100-continue ", "\t100-continue \t"])
+async def test_p9_4_a_client_that_waits_to_be_asked_for_its_body_is_asked(
+    gateway: Any, serve: Serve, value: str
+) -> None:
+    """9.4; RFC 9110, 10.1.1 and 5.5: else it waits in vain, or as long as it is patient."""
+    served = await serve(gateway)
+    reader, writer = await served.connect()
+    head, _, body = request(None, f"expect:{value}").partition(b"\r\n\r\n")
+    writer.write(head + b"\r\n\r\n")
+    async with asyncio.timeout(10):
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+    writer.write(body)
+    assert (await one_answer(reader))[0].startswith(b"HTTP/1.1 200 OK")
+
+
 async def test_p9_4_a_body_in_pieces_goes_the_long_way(gateway: Any, serve: Serve) -> None:
     """9.4: nothing is kept back behind the end of a read."""
     served = await serve(gateway)
