@@ -45,9 +45,7 @@ _CALL: Final = ("conversation", "turn", "step", "tool_call_id")
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = remote.add_action(
-        actions, "list", "a company's open approvals, of all its conversations", LIST_EXAMPLES
-    )
+    listing = remote.add_action(actions, "list", "a company's open approvals, of all its conversations", LIST_EXAMPLES)
     show = remote.add_action(
         actions, "show", "one approval, with the call it is about; also after it was decided", SHOW_EXAMPLES
     )
