@@ -81,4 +81,7 @@ def _member(document: Any, pointer: str) -> Any:
             at = at[int(key)]
         else:
             return None
-    return at.get(KEY) if isinstance(at, dict) else None
+    if not isinstance(at, dict):
+        return None
+    inner = at.get("function", at.get("custom"))  # OpenAI's Chat Completions keep name and schema one deeper
+    return inner.get(KEY) if KEY not in at and isinstance(inner, dict) else at.get(KEY)

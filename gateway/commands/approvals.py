@@ -24,14 +24,31 @@ examples:
   oncegate approvals {act} apr_0a1b…
   oncegate approvals {act} apr_0a1b… --rationale "seen with the buyer" --json
 """
+LIST_EXAMPLES: Final = """\
+examples:
+  oncegate approvals list acme
+  oncegate approvals list acme --json | jq -r '.approvals[].id'
+
+Two lines a call: approval, when it lapses, conversation and tool; then the arguments, and who may decide.
+Exit status 0 also where nothing waits.
+"""
+SHOW_EXAMPLES: Final = """\
+examples:
+  oncegate approvals show apr_0a1b…
+  oncegate approvals show apr_0a1b… --json
+
+`oncegate approvals list COMPANY` says which are open; an answer to a held call names its own under `approval`.
+"""
 _CALL: Final = ("conversation", "turn", "step", "tool_call_id")
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="a company's open approvals, of all its conversations")
-    show = actions.add_parser("show", help="one approval, with the call it is about; also after it was decided")
+    listing = remote.add_action(actions, "list", "a company's open approvals, of all its conversations", LIST_EXAMPLES)
+    show = remote.add_action(
+        actions, "show", "one approval, with the call it is about; also after it was decided", SHOW_EXAMPLES
+    )
     remote.add_options(listing)
     listing.add_argument("company")
     listing.add_argument("--limit", type=int, default=100, help="how many to ask for at a time (default: 100)")

@@ -24,8 +24,9 @@ examples:
   oncegate events export acme --conversation c-42 --until 2026-05-04T12:00:00Z
 
 One event a line, with its company and conversation (null: the company's own). A company's export has what is sealed,
-so it ends some seconds before now; a conversation's has all. The cursor behind the last line is said on standard error,
-also where the export breaks off; with --output the file is there whole or not at all.
+so it ends some seconds before now; a conversation's has all. How to go on is said on standard error, also where the
+export breaks off: from behind the last line, or, of a company with --until, from before the first event that was later
+(what comes again is the same). With --output the file is there whole or not at all.
 Exit status 0: done; 1: broken off, or refused.
 """
 _DURATION: Final = re.compile(r"([0-9]{1,9})([smhdw])")
@@ -59,18 +60,21 @@ def _time(text: str) -> datetime:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    cursor, written = arguments.cursor, 0
+    cursor = reached = arguments.cursor
+    written, later = 0, False
     try:
         with _target(arguments.output) as target:
             for events, behind in _pages(arguments):
                 for event in events:
+                    later = later or _later(arguments, event)
                     if _wanted(arguments, event):
                         written += 1
                         print(json.dumps({"company": arguments.company, **event}, ensure_ascii=False), file=target)
                 target.flush()
+                reached = reached if later else behind
                 if arguments.output is None:
-                    cursor = behind
-            cursor = behind
+                    cursor = reached
+            cursor = reached
     except OSError as unwritable:
         if isinstance(unwritable, BrokenPipeError):
             raise
@@ -80,7 +84,10 @@ def _export(arguments: argparse.Namespace) -> int:
     except remote.RemoteProblem:
         _say(f"broken off{'' if cursor is None else f'; go on with --cursor {cursor}'}")
         raise
-    _say(f"{written} events; go on with --cursor {cursor}")
+    if cursor is not None:
+        _say(f"{written} events; go on with --cursor {cursor}")
+    else:
+        _say(f"{written} events; go on as this began, with a later --until: what was written comes again")
     return 0
 
 
@@ -90,7 +97,11 @@ def _say(words: str) -> None:
 
 def _wanted(arguments: argparse.Namespace, event: dict[str, Any]) -> bool:
     at = datetime.fromisoformat(event["at"])
-    return (arguments.since is None or at >= arguments.since) and (arguments.until is None or at <= arguments.until)
+    return (arguments.since is None or at >= arguments.since) and not _later(arguments, event)
+
+
+def _later(arguments: argparse.Namespace, event: dict[str, Any]) -> bool:
+    return arguments.until is not None and datetime.fromisoformat(event["at"]) > arguments.until
 
 
 def _pages(arguments: argparse.Namespace) -> Iterator[tuple[list[Any], str]]:
@@ -117,6 +128,8 @@ def _of_conversation(arguments: argparse.Namespace) -> Iterator[tuple[list[Any],
     after = int(arguments.cursor or 0)
     page: list[Any] = []
     for event in remote.events(arguments, arguments.company, arguments.conversation, after):
+        if _later(arguments, event):
+            break
         after = event["seq"]
         page.append({**event, "conversation": arguments.conversation})
         if len(page) == remote.EVENTS_PAGE:

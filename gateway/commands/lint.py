@@ -149,6 +149,10 @@ def _text(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise BaselineError("is not UTF-8") from None
+    except FileNotFoundError as wrong:
+        raise BaselineError(
+            f"cannot be read: {wrong.strerror}; oncegate lint --write-baseline {file.name} PATH… writes it"
+        ) from None
     except OSError as wrong:
         raise BaselineError(f"cannot be read: {wrong.strerror}") from None
 

@@ -14,7 +14,7 @@ _HELP = "register all tools of a shop written with the merchant SDK; safe to rep
 _EXAMPLES = """\
 examples:
   oncegate tools register --from shop:app --company acme --endpoint https://shop.example/tools
-  oncegate tools register --from shop:app --dry-run --json
+  oncegate tools register --from shop:app --endpoint https://shop.example/tools --dry-run --json
 
 The module is imported as the server imports it, so what it reads from the environment has to be set. A tool that
 has not changed keeps its version. Tools that the shop no longer has stay registered: they are named, and

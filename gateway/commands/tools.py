@@ -18,7 +18,7 @@ examples:
   oncegate tools put acme place_order place_order.json     (- reads standard input)
   oncegate tools remove acme place_order
   oncegate tools register --from shop:app --company acme --endpoint https://shop.example/tools
-  oncegate tools register --from shop:app --dry-run         (what would be sent; no gateway is asked)
+  oncegate tools register --from shop:app --endpoint https://shop.example/tools --dry-run    (no gateway is asked)
 """
 
 

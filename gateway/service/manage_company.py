@@ -110,5 +110,8 @@ def _secrets(
     if retired is not None and len(kept) == len(known):
         raise NotFound("The company has no such signing secret.")
     if added is not None and len(kept) >= MAX_SECRETS:
-        raise RegistrationRefused(f"A company may have {MAX_SECRETS} signing secrets at a time; retire one first.")
+        raise RegistrationRefused(
+            f"A company may have {MAX_SECRETS} signing secrets at a time; retire one first: "
+            f"oncegate secrets list {company}, oncegate secrets retire {company} ID."
+        )
     return StoredSecrets(FORMAT, company, kept if added is None else (added, *kept))

@@ -295,10 +295,23 @@ def test_p7_6_an_export_of_a_conversation_has_its_unsealed_events_too(logs, caps
     assert logs.run("export", "acme", "--conversation", "c-1", *between) == 0
     out, err = capsys.readouterr()
     assert [json.loads(line)["seq"] for line in out.splitlines()] == [3, 4, 5, 6, 7]
-    assert "--cursor 9" in err
+    assert "--cursor 7" in err, "what was left out as too late is not passed over"
     assert logs.run("export", "acme", "--conversation", "c-1", "--cursor", "7") == 0
     assert [json.loads(line)["seq"] for line in capsys.readouterr().out.splitlines()] == [8, 9]
     assert logs.run("export", "acme", "--conversation", "c-1", "--cursor", "7-0") == 1
+
+
+def test_p7_6_an_export_up_to_a_time_goes_on_before_what_it_left_out(logs, capsys):
+    """7.6: whoever goes on from the cursor that is said misses nothing."""
+    logs.put("c-1", 8, 8)
+    assert logs.run("export", "acme", "--until", "2026-05-04T12:00:05Z") == 0
+    out, err = capsys.readouterr()
+    assert [json.loads(line)["seq"] for line in out.splitlines()] == [1, 2, 3, 4, 5]
+    assert err == "oncegate: 5 events; go on with --cursor 3-0\n"
+    assert logs.run("export", "acme", "--cursor", "3-0") == 0
+    assert [json.loads(line)["seq"] for line in capsys.readouterr().out.splitlines()] == [4, 5, 6, 7, 8]
+    assert logs.run("export", "acme", "--until", "2026-05-04T12:00:01Z") == 0
+    assert "go on as this began" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("since", ["1066-05-04T12:00:00Z", "1969-12-31", "99999d"])

@@ -52,6 +52,19 @@ def test_a_waiver_in_a_tools_object(waiver: Any, codes: list[str], command: Any,
     assert [each["code"] for each in json.loads(out)["findings"]] == codes
 
 
+@pytest.mark.parametrize("within", [True, False])
+def test_a_waiver_in_a_chat_completions_tool_stands_beside_its_name_or_its_type(
+    within: bool, command: Any, manifest: Any
+) -> None:
+    """Its name is one object deeper, which is where a reader looks for the place."""
+    waiver = {"x-oncegate-lint": {"ignore": ["OG101"], "reason": "in a contract"}}
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    function = {"name": "finalise_basket", "description": "x", "parameters": schema, **(waiver if within else {})}
+    manifest({"type": "function", "function": function, **({} if within else waiver)})
+    _, out, _ = command("tools.json", "--format", "json", "--ignore", "OG110")
+    assert json.loads(out)["findings"] == []
+
+
 @pytest.mark.parametrize(
     ("above", "beside", "codes"),
     [
