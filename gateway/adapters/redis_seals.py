@@ -7,6 +7,7 @@ are in their bucket's sorted set, put there by swap.lua. A feed is a stream in t
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Final, Protocol
 
 import msgspec
@@ -37,8 +38,13 @@ class Named(Protocol):
 
 def mark_of(log: Named) -> bytes:
     """A log as the set of unsealed ones names it: how long the company's name is (2 bytes), and both names."""
-    company = log.company.encode()
-    return len(company).to_bytes(2, "big") + company + log.conversation.encode()
+    return _mark(log.company, log.conversation)
+
+
+@lru_cache(maxsize=8_192)
+def _mark(company: str, conversation: str) -> bytes:
+    name = company.encode()
+    return len(name).to_bytes(2, "big") + name + conversation.encode()
 
 
 def _marked(mark: bytes) -> EventLog:

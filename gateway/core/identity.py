@@ -130,13 +130,14 @@ def call_digest(company: str, conversation: str, tool_call_id: str, scope: Scope
 
     Raises ValueError where the scope needs a turn or step that is left out.
     """
-    parts = [_names("oncegate.call.1", scope_family(scope), company, conversation), _sized(tool_call_id.encode())]
-    if scope in (Scope.TURN, Scope.STEP):
+    family = scope_family(scope)
+    parts = [_names("oncegate.call.1", family, company, conversation), _sized(tool_call_id.encode())]
+    if family:
         if place.turn is None or (scope is Scope.STEP and place.step is None):
             raise ValueError(f"call_id_scope {scope} needs turn{' and step' if scope is Scope.STEP else ''}")
         parts.append(_sized(place.turn.encode()))
-    if scope is Scope.STEP:
-        parts.append(_sized(str(place.step).encode()))
+        if scope is Scope.STEP:
+            parts.append(_sized(str(place.step).encode()))
     return _digest(*parts)[:16]
 
 
@@ -152,7 +153,10 @@ def approval_id(effect_id: bytes, seed: bytes) -> bytes:
 
 def scope_family(scope: Scope) -> str:
     """`auto` and `conversation` share their keys, so that changing between them loses no call."""
-    return "" if scope in (Scope.AUTO, Scope.CONVERSATION) else scope
+    return _FAMILIES[scope]
+
+
+_FAMILIES: Final = {Scope.AUTO: "", Scope.CONVERSATION: "", Scope.TURN: "turn", Scope.STEP: "step"}
 
 
 class Bound(Protocol):
