@@ -112,11 +112,13 @@ def stamped(effect: Effect, now_ms: int) -> Effect:
     changes: dict[str, Any] = {}
     if effect.first_at is None:
         changes["first_at"] = now_ms
-    if effect.claimed_at is None and effect.status is Status.EXECUTING:
-        changes["claimed_at"] = now_ms
-    if effect.settled_at is None and effect.status in SETTLED:
-        changes["settled_at"] = now_ms
-    if effect.status is Status.AWAITING_APPROVAL and effect.approval is not None and effect.approval.at is None:
+    if effect.status in SETTLED:
+        if effect.settled_at is None:
+            changes["settled_at"] = now_ms
+    elif effect.status is Status.EXECUTING:
+        if effect.claimed_at is None:
+            changes["claimed_at"] = now_ms
+    elif effect.approval is not None and effect.approval.at is None and effect.status is Status.AWAITING_APPROVAL:
         changes["approval"] = msgspec.structs.replace(effect.approval, at=now_ms)
     return msgspec.structs.replace(effect, **changes) if changes else effect
 

@@ -13,6 +13,7 @@ from gateway.core.requests import HOLD_MS
 Name = tuple[str, bytes]
 """Of a value, as a view's `versions` has it."""
 _DUE, _UNKNOWN, _LIVE = 3, 4, 1  # key numbers in swap.lua
+_ABSENT: Final = Status.ABSENT
 _FOREVER, _KEEP = "ever", "keep"
 _EMPTIED_MS: Final = 3_600_000
 """How long a slot that was emptied, or was looked into and found empty, differs from one that never was: longer than
@@ -83,9 +84,9 @@ def operations_of(view: View, writes: Writes) -> list[Any]:
     operations: list[Any] = []
     for effect_id, after in writes.effects.items():
         before, member = view.effects.get(effect_id), effect_id[:16]
-        was = before.status if before is not None else Status.ABSENT
-        now = after.status if after is not None else Status.ABSENT
-        if now is Status.ABSENT:
+        was = before.status if before is not None else _ABSENT
+        now = after.status if after is not None else _ABSENT
+        if now is _ABSENT:
             operations += [_LIVE, b"-", member, b""]
         elif now in UNENDING:
             if was not in UNENDING:

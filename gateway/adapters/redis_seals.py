@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final, Protocol
 
 import msgspec
@@ -39,8 +40,13 @@ class Named(Protocol):
 
 def mark_of(log: Named) -> bytes:
     """A log as the set of unsealed ones names it: how long the company's name is (2 bytes), and both names."""
-    company = log.company.encode()
-    return len(company).to_bytes(2, "big") + company + log.conversation.encode()
+    return _mark(log.company, log.conversation)
+
+
+@lru_cache(maxsize=8_192)
+def _mark(company: str, conversation: str) -> bytes:
+    name = company.encode()
+    return len(name).to_bytes(2, "big") + name + conversation.encode()
 
 
 def _marked(mark: bytes) -> EventLog:

@@ -38,7 +38,7 @@ def sign_headers(
     stamp = str(int(timestamp_s))
     signed = b"%b.%b.%b" % (message_id.encode(), stamp.encode(), body)
     signatures = " ".join(
-        "v1," + base64.b64encode(_hmac(secret, place, signed)).decode() for place, secret in enumerate(secrets)
+        ["v1," + base64.b64encode(_hmac(secret, place, signed)).decode() for place, secret in enumerate(secrets)]
     )
     return [("webhook-id", message_id), ("webhook-timestamp", stamp), ("webhook-signature", signatures)]
 

@@ -45,7 +45,7 @@ class CallSlot(msgspec.Struct, frozen=True, array_like=True):
     def marked(self, effect: bytes, *, open: bool) -> CallSlot:  # noqa: A002 (the field's name)
         """With the effect's binding as one that does, or does not, end with the retention time."""
         return CallSlot(
-            tuple(msgspec.structs.replace(b, open=open) if b.effect == effect else b for b in self.bindings)
+            tuple([msgspec.structs.replace(b, open=open) if b.effect == effect else b for b in self.bindings])
         )
 
 
@@ -94,7 +94,7 @@ class PrintSlot(msgspec.Struct, frozen=True, array_like=True):
         return any(t.effect == effect and t.place == place and t.number == number for t in self.taken)
 
     def takes(self, effect: bytes, place: str, attempt: int) -> bool:
-        return any(t.effect == effect and t.place == place and t.attempt == attempt for t in self.taken)
+        return True in [t.effect == effect and t.place == place and t.attempt == attempt for t in self.taken]
 
     def take(self, effect: bytes, place: str, attempt: int, number: int | None = None) -> PrintSlot:
         """With an occurrence taken: `number`, or the effect's own of another attempt if that is free, or the
@@ -108,11 +108,9 @@ class PrintSlot(msgspec.Struct, frozen=True, array_like=True):
 
     def with_known(self, effect: Effect) -> PrintSlot:
         """With this effect's entry as the record now is; a write of it counts as its latest moment."""
-        entry = Known(effect.effect_id, effect.turn, effect.status, None, effect.was_unknown)
-        others = [k for k in self.known if k.effect != effect.effect_id]
-        found = [place for place, k in enumerate(self.known) if k.effect == effect.effect_id]
-        others.insert(found[0] if found else len(others), entry)
-        return PrintSlot(tuple(others), self.taken)
+        known = {k.effect: k for k in self.known}  # one that is there already keeps its place
+        known[effect.effect_id] = Known(effect.effect_id, effect.turn, effect.status, None, effect.was_unknown)
+        return PrintSlot(tuple(known.values()), self.taken)
 
     def without(self, effect: bytes) -> PrintSlot:
         """With the effect, and every number it took, free again (2.4)."""
@@ -180,7 +178,7 @@ class View(msgspec.Struct, frozen=True):
 
     def unread(self, effect: Effect) -> tuple[bytes, ...]:
         """Slots of its ids that were not read, and that must be before it may end or begin."""
-        return tuple(slot for slot in effect.slots if slot not in self.slots)
+        return tuple([slot for slot in effect.slots if slot not in self.slots])
 
     def bounded(self, retention_ms: int) -> View:
         """Without identical effects that the retention time has ended."""

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from gateway.core import identity
-from gateway.core.conversation import MAX_ALIASES, Binding, CallSlot, Event, PrintSlot, View, Writes
+from gateway.core.conversation import MAX_ALIASES, Binding, CallSlot, Event, View, Writes
 from gateway.core.decisions import Again, Decision, Granted, Need, Refused, Step
 from gateway.core.identity import Scope
 from gateway.core.occurrences import Occurrence
@@ -234,9 +234,9 @@ def writes_new(view: View, request: Claim, effect: Effect, events: tuple[Event, 
     """The writes that bring a new effect into its conversation."""
     slot = request.slot
     attempt = effect.attempt
-    identical: PrintSlot = view.identical.with_known(effect)
-    if not identical.takes(effect.effect_id, request.numbered_within, attempt):
-        identical = identical.take(effect.effect_id, request.numbered_within, attempt, effect.occurrence)
+    identical, within = view.identical.with_known(effect), request.numbered_within
+    if not identical.takes(effect.effect_id, within, attempt):
+        identical = identical.take(effect.effect_id, within, attempt, effect.occurrence)
     return Writes(
         effects={effect.effect_id: effect},
         slots={} if slot is None else {slot: _with_binding(view, request, slot, effect)},
@@ -253,7 +253,7 @@ def _with_binding(view: View, request: Claim, slot: bytes, effect: Effect) -> Ca
     binding = Binding(
         effect.effect_id, request.fingerprint, place.turn, place.step, place.attempt, effect.status in UNENDING
     )
-    standing = tuple(b for b in view.slot(slot).bindings if view.names(slot, b.effect))
+    standing = [b for b in view.slot(slot).bindings if view.names(slot, b.effect)]
     return CallSlot((*standing, binding))
 
 

@@ -84,7 +84,7 @@ def read_arguments(sent: Json) -> Arguments:
 
 def fingerprint(kind: Kind, target: str, canonical: bytes) -> bytes:
     """SHA-256 of kind, target and canonical arguments (section 1): what makes two calls identical."""
-    return _digest(b"oncegate.fingerprint.1", kind.encode(), target.encode(), canonical)
+    return _digest(_names("oncegate.fingerprint.1", kind, target), _sized(canonical))
 
 
 def effect_id(
@@ -102,14 +102,11 @@ def effect_id(
     Without a turn, `tool_call_id` stands for it; a leading letter keeps a turn named like an id apart from it.
     """
     return _digest(
-        b"oncegate.effect.1",
-        company.encode(),
-        conversation.encode(),
-        place_of(turn, tool_call_id).encode(),
-        kind.encode(),
-        target.encode(),
-        hashlib.sha256(canonical).digest(),
-        str(occurrence).encode(),
+        _names("oncegate.effect.1", company, conversation),
+        _sized(place_of(turn, tool_call_id).encode()),
+        _names(kind, target),
+        _sized(hashlib.sha256(canonical).digest()),
+        _sized(str(occurrence).encode()),
     )
 
 
@@ -125,7 +122,7 @@ def place_of(turn: str | None, tool_call_id: str | None) -> str:
 @lru_cache(maxsize=8_192)
 def conversation_digest(company: str, conversation: str) -> bytes:
     """16 bytes naming a conversation in the ledger."""
-    return _digest(b"oncegate.conversation.1", company.encode(), conversation.encode())[:16]
+    return _digest(_names("oncegate.conversation.1", company, conversation))[:16]
 
 
 def call_digest(company: str, conversation: str, tool_call_id: str, scope: Scope, place: Place) -> bytes:
@@ -133,29 +130,33 @@ def call_digest(company: str, conversation: str, tool_call_id: str, scope: Scope
 
     Raises ValueError where the scope needs a turn or step that is left out.
     """
-    parts = [company.encode(), conversation.encode(), tool_call_id.encode()]
-    if scope in (Scope.TURN, Scope.STEP):
+    family = scope_family(scope)
+    parts = [_names("oncegate.call.1", family, company, conversation), _sized(tool_call_id.encode())]
+    if family:
         if place.turn is None or (scope is Scope.STEP and place.step is None):
             raise ValueError(f"call_id_scope {scope} needs turn{' and step' if scope is Scope.STEP else ''}")
-        parts.append(place.turn.encode())
-    if scope is Scope.STEP:
-        parts.append(str(place.step).encode())
-    return _digest(b"oncegate.call.1", scope_family(scope).encode(), *parts)[:16]
+        parts.append(_sized(place.turn.encode()))
+        if scope is Scope.STEP:
+            parts.append(_sized(str(place.step).encode()))
+    return _digest(*parts)[:16]
 
 
 def submission_digest(company: str, conversation: str, token: bytes) -> bytes:
     """16 bytes naming what one claim token submitted, where there is no `tool_call_id` (7.2)."""
-    return _digest(b"oncegate.submission.1", company.encode(), conversation.encode(), token)[:16]
+    return _digest(_names("oncegate.submission.1", company, conversation), _sized(token))[:16]
 
 
 def approval_id(effect_id: bytes, seed: bytes) -> bytes:
     """16 bytes naming one approval of an effect: another seed opens another (7.4)."""
-    return _digest(b"oncegate.approval.1", effect_id, seed)[:16]
+    return _digest(_sized(b"oncegate.approval.1"), _sized(effect_id), _sized(seed))[:16]
 
 
 def scope_family(scope: Scope) -> str:
     """`auto` and `conversation` share their keys, so that changing between them loses no call."""
-    return "" if scope in (Scope.AUTO, Scope.CONVERSATION) else scope
+    return _FAMILIES[scope]
+
+
+_FAMILIES: Final = {Scope.AUTO: "", Scope.CONVERSATION: "", Scope.TURN: "turn", Scope.STEP: "step"}
 
 
 class Bound(Protocol):
@@ -284,14 +285,20 @@ def check_id(value: object) -> str:
 _SIZES: Final = tuple(size.to_bytes(8) for size in range(MAX_ID_BYTES + 1))
 
 
-def _digest(*parts: bytes) -> bytes:
+def _sized(part: bytes) -> bytes:
     # Without the lengths, "ab"+"c" and "a"+"bc" would be one call.
-    pieces = []
-    for part in parts:
-        size = len(part)
-        pieces.append(_SIZES[size] if size <= MAX_ID_BYTES else size.to_bytes(8))
-        pieces.append(part)
-    return hashlib.sha256(b"".join(pieces)).digest()
+    size = len(part)
+    return (_SIZES[size] if size <= MAX_ID_BYTES else size.to_bytes(8)) + part
+
+
+@lru_cache(maxsize=8_192)
+def _names(*names: str) -> bytes:
+    """The sized parts that the calls of a tool, or of a conversation, have in common."""
+    return b"".join([_sized(name.encode()) for name in names])
+
+
+def _digest(*sized: bytes) -> bytes:
+    return hashlib.sha256(b"".join(sized)).digest()
 
 
 def _named(value: object) -> str:

@@ -20,7 +20,7 @@ import msgspec
 
 from gateway.core.identity import Kind
 from gateway.core.model import Principal, Role
-from gateway.core.policy_conditions import Answer, ArgumentCondition, both
+from gateway.core.policy_conditions import Answer, ArgumentCondition
 from gateway.core.policy_limits import RateLimit
 from gateway.core.policy_targets import Targets
 from gateway.core.policy_values import Interval
@@ -108,14 +108,16 @@ class When:
         )
 
     def met_by(self, call: PolicyCall) -> Answer:
-        """The rest of it."""
+        """The rest of it: a no decides, else what cannot be compared does."""
         if self.step is not None and (call.step is None or not self.step.holds(call.step)):
             return False
         said: Answer = True
         for condition in self.arguments:
-            said = both(said, condition.answer(call.arguments))
-            if said is False:
+            answer = condition.answer(call.arguments)
+            if answer is False:
                 return False
+            if answer is None:
+                said = None
         return said
 
     @property

@@ -51,7 +51,7 @@ class ArgumentCondition:
         self.checks = tuple(_checks(wanted))
         self._absent = wanted.exists is False
         self._find = wanted.at.find
-        self._key = wanted.at.tokens[0] if len(wanted.at.tokens) == 1 else None
+        self._key = wanted.at.tokens[0][0] if len(wanted.at.tokens) == 1 else None
 
     def answer(self, arguments: dict[str, Json]) -> Answer:
         value = arguments.get(self._key) if self._key is not None else self._find(arguments)
@@ -65,13 +65,6 @@ class ArgumentCondition:
             if answer is None:
                 said = None
         return said
-
-
-def both(one: Answer, other: Answer) -> Answer:
-    """And: a no decides, else what cannot be compared does."""
-    if one is False or other is False:
-        return False
-    return None if one is None or other is None else True
 
 
 def _checks(wanted: Wanted) -> Iterable[tuple[str, Check]]:

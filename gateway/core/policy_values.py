@@ -26,19 +26,19 @@ _BAD_ESCAPE: Final = re.compile(r"~(?![01])").search
 
 
 class Pointer(msgspec.Struct, frozen=True):
-    """A JSON Pointer (RFC 6901), split into its reference tokens."""
+    """A JSON Pointer (RFC 6901), split into its reference tokens: each a name and, where it can be one, an index."""
 
     text: str
-    tokens: tuple[str, ...]
+    tokens: tuple[tuple[str, int | None], ...]
 
     def find(self, document: Json) -> Json:
         """The value it leads to; None if that is null or nothing is there."""
         at = document
-        for token in self.tokens:
+        for name, index in self.tokens:
             if type(at) is dict:
-                at = at.get(token)
-            elif type(at) is list and _INDEX(token) and int(token) < len(at):
-                at = at[int(token)]
+                at = at.get(name)
+            elif type(at) is list and index is not None and index < len(at):
+                at = at[index]
             else:
                 return None
         return at
@@ -58,8 +58,8 @@ def pointer_problem(text: str) -> str | None:
 def pointer(text: str) -> Pointer:
     """Expects one without a `pointer_problem`."""
     # ~1 first: the other way round ~01 would become a slash.
-    tokens = (token.replace("~1", "/").replace("~0", "~") for token in text.split("/")[1:])
-    return Pointer(text, tuple(tokens))
+    names = (token.replace("~1", "/").replace("~0", "~") for token in text.split("/")[1:])
+    return Pointer(text, tuple((name, int(name) if _INDEX(name) else None) for name in names))
 
 
 def number_of(value: Json) -> Amount | None:

@@ -139,20 +139,23 @@ def read_body(data: bytes, media_type: str, charset: str | None, content_encodin
     if content_encoding.strip().lower() not in _ENCODINGS_THAT_CHANGE_NOTHING:
         return Body.ENCODED, None
     form = form_of(media_type)
+    is_json, is_text = form is Form.JSON, form is Form.TEXT
     if not data:
         return Body.EMPTY, NULL
-    if form is Form.HTML or (form is not Form.JSON and _HTML_START.match(data)):
-        return Body.HTML, None
-    if form is Form.OTHER:
-        return Body.OTHER_TYPE, None
+    if not is_json:
+        if form is Form.HTML or _HTML_START.match(data):
+            return Body.HTML, None
+        if form is Form.OTHER:
+            return Body.OTHER_TYPE, None
     text = _in_utf8(data, charset)
     if text is None:
         return Body.BAD_CHARSET, None
-    text = text.strip(b" \t\r\n") if form is not Form.TEXT else text
-    if not text.strip(b" \t\r\n"):
+    stripped = text.strip(b" \t\r\n")
+    if not stripped:
         return Body.EMPTY, NULL
-    if form is Form.TEXT:
+    if is_text:
         return Body.TEXT, msgspec.json.encode(text.decode())
+    text = stripped
     if deeper_than(MAX_DEPTH, text):
         return Body.TOO_DEEP, None
     if _SURROGATE_ESCAPE.search(text):
@@ -160,7 +163,7 @@ def read_body(data: bytes, media_type: str, charset: str | None, content_encodin
     try:
         _checker.decode(text)
     except (msgspec.MsgspecError, RecursionError):
-        return (Body.BAD_JSON if form is Form.JSON else Body.OTHER_TYPE), None
+        return (Body.BAD_JSON if is_json else Body.OTHER_TYPE), None
     return Body.JSON, text
 
 

@@ -99,8 +99,8 @@ def _plainly_written(data: bytes, max_depth: int) -> Json:
     It may where the document, written again, is what came, white space apart: then no key stood twice, and every number
     is the one that was written. Whatever is refused, and many things that are not, are left to the strict one.
     """
-    if data.count(b"[") + data.count(b"{") > max_depth:
-        return _OTHERWISE
+    if len(data.translate(None, _NOT_BRACKETS)) > 2 * max_depth:
+        return _OTHERWISE  # perhaps nested too deep
     if len(data) > MAX_DIGITS and _TOO_MANY_DIGITS in data.translate(_DIGITS):
         return _OTHERWISE
     try:

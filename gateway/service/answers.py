@@ -32,14 +32,36 @@ class Asked(msgspec.Struct, frozen=True):
     tool: str
     side_effecting: bool = True
 
-    def answer(self, **fields: Any) -> Answer:
+    def answer(
+        self,
+        *,
+        effect_id: str | None,
+        decision: str,
+        status: str | None,
+        result: msgspec.Raw | None = None,
+        error: dict[str, Any] | None = None,
+        replay: dict[str, Any] | None = None,
+        first: dict[str, Any] | None = None,
+        approval: dict[str, Any] | None = None,
+        recorded: bool = True,
+        message: str,
+    ) -> Answer:
         return Answer(
+            effect_id=effect_id,
             company=self.company,
             conversation=self.conversation,
             tool_call_id=self.tool_call_id,
             tool=self.tool,
+            decision=decision,
+            status=status,
             side_effecting=self.side_effecting,
-            **fields,
+            result=result,
+            error=error,
+            replay=replay,
+            first=first,
+            approval=approval,
+            recorded=recorded,
+            message=message,
         )
 
 

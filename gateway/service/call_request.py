@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from gateway.core import identity
@@ -24,10 +26,12 @@ class CallRequest(msgspec.Struct, frozen=True):
     call_id_scope: Scope | None = None
 
 
+_NEEDED: Final = {Scope.TURN: ("turn",), Scope.STEP: ("turn", "step")}
+
+
 def check_scope(request: CallRequest, scope: Scope) -> None:
     """2.3: a scope that names turn or step cannot do without them, wherever it was set."""
-    named = {Scope.TURN: ("turn",), Scope.STEP: ("turn", "step")}.get(scope, ())
-    missing = [name for name in named if getattr(request, name) is None]
+    missing = [name for name in _NEEDED.get(scope, ()) if getattr(request, name) is None]
     if missing and request.tool_call_id is not None:
         raise Malformed(
             f"call_id_scope {scope} needs {' and '.join(missing)}",

@@ -89,7 +89,7 @@ class Claiming:
                     ):
                         likely_new, asked_merchant = False, True
                     case _:
-                        if _began(decision, claim):
+                        if passed is not None and _began(decision, claim):
                             passed = None
                         return Claimed(decision, view, claim, at)
         except asyncio.CancelledError:

@@ -111,8 +111,8 @@ class Decider:
 
     def _tell_unknown(self, writes: Writes) -> None:
         for event in writes.events:
-            effect = writes.effects.get(event.effect_id or b"")
             if event.type == "effect.indeterminate":
+                effect = writes.effects.get(event.effect_id or b"")
                 _log_unknown(event)
                 if effect is not None:
                     self._on_unknown(effect)

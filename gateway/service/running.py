@@ -192,6 +192,7 @@ def _standing(asked: Asked, claim: Claim, effect: Effect, decision: d.Decision |
 
 
 def _order(claim: Claim, effect: Effect) -> Order:
+    key = effect.hex
     body = wire_body(
         tool=effect.target,
         # The first form, so that the bytes are the same on every try (6, 2.10).
@@ -206,8 +207,8 @@ def _order(claim: Claim, effect: Effect) -> Order:
         company=effect.company,
         url=effect.endpoint,
         body=body,
-        message_id=effect.hex,
-        key=effect.hex,
+        message_id=key,
+        key=key,
         again=effect.mode is Mode.SAFE_TO_RETRY,
         unavailable_means_not_executed=effect.unavailable_means_not_executed,
     )

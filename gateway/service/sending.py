@@ -13,6 +13,7 @@ from gateway.core.outcome import OutcomeKind, outcome_of
 from gateway.core.ports import Clock, Merchant, MerchantRequest, Signer
 from gateway.core.record import Fault, Outcome, Status
 
+_ALWAYS: Final = (("content-type", "application/json"), ("user-agent", f"oncegate/{__version__}"))
 FIRST_PAUSE_S: Final = 0.1
 """Before the second try; doubled before each further one, within the deadline."""
 
@@ -88,7 +89,7 @@ class Sending:
         while True:
             judged = await self._once(order, secrets, trace, deadline)
             self._count(judged.kind)
-            if judged.kind in (OutcomeKind.SUCCEEDED, OutcomeKind.FAILED) or not order.again:
+            if not order.again or judged.kind in (OutcomeKind.SUCCEEDED, OutcomeKind.FAILED):
                 return Sent(judged, unknown)
             wait = max(pause, judged.retry_after_s or 0.0)
             if self._clock.monotonic() + wait >= deadline:
@@ -98,11 +99,7 @@ class Sending:
             pause *= 2
 
     async def _once(self, order: Order, secrets: Sequence[str], trace: Trace, deadline: float) -> Judged:
-        headers = [
-            ("content-type", "application/json"),
-            ("user-agent", f"oncegate/{__version__}"),
-            ("request-id", trace.request_id),
-        ]
+        headers = [*_ALWAYS, ("request-id", trace.request_id)]
         if order.key is not None:
             headers.append(("idempotency-key", order.key))
         if trace.traceparent is not None:

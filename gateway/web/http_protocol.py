@@ -37,6 +37,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._head_bytes = 0
         self._in_head = True
         self._usual = True
+        self._modern = True
         self._offers = False
         self._bodiless_bytes = 0
         """Read behind a head since the last byte of a body: trailers, and what is said about chunks."""
@@ -142,12 +143,13 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _refuse_ambiguous(self) -> None:
         """Raises HttpParserError for a head that two readers may read as two requests."""
-        codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
-        hosts = sum(name == b"host" for name, _ in self.headers)
-        modern = self.parser.get_http_version() == "1.1"
-        if codings and (codings != [b"chunked"] or not modern):
-            raise httptools.HttpParserError("a transfer coding that is not read here")
-        if hosts > 1 or (modern and not hosts):
+        hosts = [name for name, _ in self.headers].count(b"host")
+        self._modern = self.parser.get_http_version() == "1.1"
+        if not self._usual:
+            codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+            if codings and (codings != [b"chunked"] or not self._modern):
+                raise httptools.HttpParserError("a transfer coding that is not read here")
+        if hosts > 1 or (self._modern and not hosts):
             raise httptools.HttpParserError("one Host is due")
 
     def on_message_complete(self) -> None:
@@ -161,7 +163,7 @@ class BoundedHttp(HttpToolsProtocol):
         return (
             self.url == self._short.path
             and self.parser.get_method() == b"POST"
-            and self.parser.get_http_version() == "1.1"
+            and self._modern
             and self.parser.should_keep_alive()
             and (self.cycle is None or self.cycle.response_complete)  # answers leave in the order of the requests
             and not self.flow.write_paused
