@@ -3,6 +3,9 @@
 A settled record is final until its retention time ends, at least a day later, so for one that this process has just
 written or read the ledger could say nothing new. Only a request that states turn, step and attempt is kept: anything
 left out may come to mean another call. See docs/adr/0007-settled-answers.md.
+
+They are kept as bytes: twenty thousand records as objects are a million of them, and making, walking and dropping those
+costs every new call more than reading one costs a replay.
 """
 
 from __future__ import annotations
@@ -20,18 +23,21 @@ KEPT_FOR_S: Final = 60.0
 MOST_KEPT: Final = 20_000
 MOST_BYTES: Final = 32 * 1024 * 1024
 LARGEST: Final = 64 * 1024
-"""Bytes of a result worth keeping here."""
+"""Bytes of a record worth keeping here."""
+_HELD: Final = 400
 
-Key = tuple[str, str, str, Place, Scope, str, bytes]
+Key = bytes
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_read: Final = msgspec.msgpack.Decoder(Effect).decode
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """A settled effect; `ledger_ms` was the ledger's time when this process's clock said `at`."""
+class Kept(msgspec.Struct, frozen=True, gc=False):
+    """A settled effect, packed; `ledger_ms` was the ledger's time when this process's clock said `at`."""
 
-    effect: Effect
+    packed: bytes
     ledger_ms: int
     at: float
-    size: int
 
 
 class SettledAnswers:
@@ -48,36 +54,30 @@ class SettledAnswers:
         if kept is None:
             return None
         age_s = self._clock.monotonic() - kept.at
-        return (kept.effect, kept.ledger_ms + int(age_s * 1000)) if age_s < KEPT_FOR_S else None
+        return (_read(kept.packed), kept.ledger_ms + int(age_s * 1000)) if age_s < KEPT_FOR_S else None
 
     def put(self, key: Key | None, effect: Effect, ledger_ms: int) -> None:
         """Keep it, if it is settled and small."""
         if key is None or effect.status not in SETTLED:
             return
-        size = _size(key, effect)
-        if size > LARGEST:
+        packed = _encode(effect)
+        if len(packed) > LARGEST:
             return
         self._forget(key)
-        self._kept[key] = Kept(effect, ledger_ms, self._clock.monotonic(), size)
-        self._bytes += size
+        self._kept[key] = Kept(packed, ledger_ms, self._clock.monotonic())
+        self._bytes += _size(key, packed)
         while self._bytes > MOST_BYTES or len(self._kept) > MOST_KEPT:
             self._forget(next(iter(self._kept)))
 
     def _forget(self, key: Key) -> None:
         kept = self._kept.pop(key, None)
         if kept is not None:
-            self._bytes -= kept.size
+            self._bytes -= _size(key, kept.packed)
 
 
-def _size(key: Key, effect: Effect) -> int:
-    """Roughly the bytes that keeping it costs."""
-    outcome = effect.outcome
-    company, conversation, id_, _, _, tool, canonical = key
-    texts = len(company) + len(conversation) + len(id_) + len(tool) + len(canonical)
-    ids = 48 * (len(effect.slots) + len(effect.tokens) + len(effect.fields) + len(effect.repeat_of))
-    result = len(outcome.result or b"") if outcome is not None else 0
-    details = len(outcome.fault.details or b"") if outcome is not None and outcome.fault is not None else 0
-    return 2_048 + 2 * texts + ids + result + details
+def _size(key: Key, packed: bytes) -> int:
+    """The bytes that keeping it costs: both, and what holds them."""
+    return len(key) + len(packed) + _HELD
 
 
 def key_of(
@@ -92,4 +92,5 @@ def key_of(
     """What a request is kept under; None where it leaves out what could come to differ."""
     if tool_call_id is None or place.turn is None or place.step is None or place.attempt is None:
         return None
-    return company, conversation, tool_call_id, place, scope, tool, arguments.canonical
+    named = (company, conversation, tool_call_id, place.turn, place.step, place.attempt, scope, tool)
+    return _encode((*named, arguments.canonical))
