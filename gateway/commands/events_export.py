@@ -129,6 +129,11 @@ def _target(output: Path | None) -> Iterator[TextIO]:
     if output is None:
         yield sys.stdout
         return
+    if output.exists() and not output.is_file():
+        # A device or a pipe: a file that took its name would take it from everybody (/dev/null, as root).
+        with output.open("w", encoding="utf-8") as stream:
+            yield stream
+        return
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", dir=output.parent, prefix=output.name, delete=False
     ) as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -261,6 +262,21 @@ def test_p7_6_an_exported_file_is_there_whole_or_not_at_all(logs, tmp_path, caps
     assert logs.run("export", "acme", "--output", str(target)) == 0
     assert len(target.read_text().splitlines()) == 8
     assert logs.run("export", "acme", "--output", str(tmp_path / "no" / "where")) == 1
+
+
+def test_p7_6_an_export_to_a_pipe_or_a_device_is_written_there_and_takes_nothings_place(logs, tmp_path, capsys):
+    """7.6: it has no contents that could be whole; a file that took its name would take it from everybody."""
+    logs.put("c-1", 8, 8)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    assert logs.run("export", "acme", "--output", str(pipe)) == 0
+    reader.join(30)
+    assert [json.loads(line)["seq"] for line in read[0].splitlines()] == list(range(1, 9))
+    assert pipe.is_fifo()
+    assert [each.name for each in tmp_path.iterdir()] == ["pipe"]
 
 
 def test_p7_6_an_export_of_a_conversation_has_its_unsealed_events_too(logs, capsys):
