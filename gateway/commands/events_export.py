@@ -134,6 +134,7 @@ def _target(output: Path | None) -> Iterator[TextIO]:
         with output.open("w", encoding="utf-8") as stream:
             yield stream
         return
+    output = Path(os.path.realpath(output))  # a link, /dev/stdout for one, stays a link
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", dir=output.parent, prefix=output.name, delete=False
     ) as file:

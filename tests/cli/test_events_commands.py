@@ -279,6 +279,17 @@ def test_p7_6_an_export_to_a_pipe_or_a_device_is_written_there_and_takes_nothing
     assert [each.name for each in tmp_path.iterdir()] == ["pipe"]
 
 
+def test_p7_6_an_export_to_a_link_is_there_whole_behind_it(logs, tmp_path):
+    """7.6: `/dev/stdout` is one too, and stays one."""
+    logs.put("c-1", 8, 8)
+    link, kept = tmp_path / "link", tmp_path / "kept.jsonl"
+    link.symlink_to(kept)
+    for _ in range(2):  # there is nothing behind it yet; then there is
+        assert logs.run("export", "acme", "--output", str(link)) == 0
+        assert link.is_symlink()
+        assert len(kept.read_text().splitlines()) == 8
+
+
 def test_p7_6_an_export_of_a_conversation_has_its_unsealed_events_too(logs, capsys):
     """7.6: between the times that were asked for."""
     logs.put("c-1", 9, 4)
