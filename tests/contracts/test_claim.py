@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 
 import pytest
 
+from gateway.adapters.ledger_keys import bucket_of
 from gateway.core import decisions as d
 from gateway.core import identity
-from gateway.core.identity import Kind, Scope
+from gateway.core.identity import Kind, Scope, conversation_digest
 from gateway.core.record import Fault, Mode, Outcome, Status
 from gateway.core.requests import OnRepeat
 from gateway.core.strict_json import JsonRefused, parse
@@ -46,6 +48,30 @@ async def test_p2_1_a_failure_replays_like_a_success(bench, outcomes):
     replay = await bench.claim("call_1")
     assert (replay.effect.status, replay.effect.outcome) == (Status.FAILED, outcomes.failure)
     assert replay.effect.effect_id == effect.effect_id
+
+
+def one_bucket(number):
+    """Conversations of two companies whose keys all lie in one bucket: nothing but their own names keeps them apart."""
+    wanted = bucket_of(conversation_digest("acme", "c-0"))
+    places = ((company, f"c-{n}") for n in itertools.count() for company in ("acme", "other"))
+    return list(itertools.islice((at for at in places if bucket_of(conversation_digest(*at)) == wanted), number))
+
+
+async def test_k1_11_k4_05_the_same_id_in_conversations_of_one_bucket_is_a_call_of_each(bench):
+    """2.1, 4.15, 9.1: identical in everything else; each replays its own outcome."""
+    places = one_bucket(6)
+    assert {company for company, _ in places} == {"acme", "other"}
+    done = {}
+    for number, (company, conversation) in enumerate(places):
+        at = {"company": company, "conversation": conversation, "turn": "t-1", "attempt": 1}
+        done[company, conversation] = await bench.run("D681PevKs", {"sku": "A"}, outcome=order(number), **at)
+    assert len({effect.effect_id for effect in done.values()}) == len(places)
+    for (company, conversation), effect in done.items():
+        replay = await bench.claim(
+            "D681PevKs", {"sku": "A"}, company=company, conversation=conversation, turn="t-1", attempt=1
+        )
+        assert isinstance(replay, d.Replay)
+        assert (replay.effect.effect_id, replay.effect.outcome) == (effect.effect_id, effect.outcome)
 
 
 @pytest.mark.parametrize(
