@@ -35,7 +35,7 @@ _SIGNATURE_TEXT: dict[SignatureKind, str] = {
     "malformed": "a signature header is malformed",
     "too_long": "a signature header is too long",
     "wrong_scheme": "no signature of a known scheme",
-    "out_of_time": "the timestamp is outside the tolerance",
+    "out_of_time": "the timestamp is outside the tolerance: it is old, or a clock is wrong",
     "no_match": "no signature matches",
 }
 

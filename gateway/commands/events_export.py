@@ -144,12 +144,12 @@ def _target(output: Path | None) -> Iterator[TextIO]:
     if output is None:
         yield sys.stdout
         return
-    output = output.resolve()
     if output.exists() and not output.is_file():
-        # A pipe or a device: a file that took its name would take its place.
-        with output.open("w", encoding="utf-8") as file:
-            yield file
+        # A device or a pipe: a file that took its name would take it from everybody (/dev/null, as root).
+        with output.open("w", encoding="utf-8") as stream:
+            yield stream
         return
+    output = Path(os.path.realpath(output))  # a link, /dev/stdout for one, stays a link
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", dir=output.parent, prefix=output.name, delete=False
     ) as file:

@@ -159,7 +159,7 @@ def test_k6_01_k6_05_hosts_that_are_inside_or_not_plain_are_refused(host, scheme
         ("https://", "malformed"),
     ],
 )
-def test_p9_2_other_urls_are_refused_with_the_reason(url, code):
+def test_k6_05_p9_2_other_urls_are_refused_with_the_reason(url, code):
     """K6-05, 9.2: other schemes, credentials, and what two parsers might read in two ways."""
     with pytest.raises(AddressRefused) as refused:
         check_url(url)

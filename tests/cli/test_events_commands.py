@@ -264,28 +264,30 @@ def test_p7_6_an_exported_file_is_there_whole_or_not_at_all(logs, tmp_path, caps
     assert logs.run("export", "acme", "--output", str(tmp_path / "no" / "where")) == 1
 
 
-def test_an_export_into_a_pipe_leaves_it_a_pipe(logs, tmp_path):
-    """Bad input: a file that took its name would take the place of a pipe, or of a device such as /dev/null."""
-    logs.put("c-1", 3, 3)
-    pipe, told = tmp_path / "pipe", []
+def test_p7_6_an_export_to_a_pipe_or_a_device_is_written_there_and_takes_nothings_place(logs, tmp_path, capsys):
+    """7.6: it has no contents that could be whole; a file that took its name would take it from everybody."""
+    logs.put("c-1", 8, 8)
+    pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    reader = threading.Thread(target=lambda: told.append(pipe.read_text()))
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
     reader.start()
     assert logs.run("export", "acme", "--output", str(pipe)) == 0
-    reader.join()
+    reader.join(30)
+    assert [json.loads(line)["seq"] for line in read[0].splitlines()] == list(range(1, 9))
     assert pipe.is_fifo()
-    assert all(json.loads(line)["seq"] for line in told[0].splitlines())
-    assert told[0]
+    assert [each.name for each in tmp_path.iterdir()] == ["pipe"]
 
 
-def test_an_export_through_a_link_leaves_it_a_link(logs, tmp_path):
-    """The file that it names is written."""
-    logs.put("c-1", 3, 3)
-    link, target = tmp_path / "link", tmp_path / "target"
-    link.symlink_to(target)
-    assert logs.run("export", "acme", "--output", str(link)) == 0
-    assert link.is_symlink()
-    assert target.read_text()
+def test_p7_6_an_export_to_a_link_is_there_whole_behind_it(logs, tmp_path):
+    """7.6: `/dev/stdout` is one too, and stays one."""
+    logs.put("c-1", 8, 8)
+    link, kept = tmp_path / "link", tmp_path / "kept.jsonl"
+    link.symlink_to(kept)
+    for _ in range(2):  # there is nothing behind it yet; then there is
+        assert logs.run("export", "acme", "--output", str(link)) == 0
+        assert link.is_symlink()
+        assert len(kept.read_text().splitlines()) == 8
 
 
 def test_p7_6_an_export_of_a_conversation_has_its_unsealed_events_too(logs, capsys):

@@ -7,11 +7,12 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import pytest
 from cluster_processes import Cluster, Watched, until
-from flow_client import Api
+from flow_client import Api, Reply
 from flow_merchant import RawMerchant
 from flow_processes import GatewayProcess
 
@@ -129,6 +130,53 @@ async def test_p4_15_gateways_behind_sentinels_send_nothing_twice_though_the_pri
         until(lambda: dead.info("replication")["role"] == "slave", "the old one is a replica")
 
     await all_once(apis, merchant, breaks)
+
+
+BRACED = ["a{x}b", "{}", "}{", "{og.000}", "{x"]
+
+
+async def test_k4_18_ledger_limits_and_approvals_work_on_a_cluster_whatever_braces_are_in_the_ids(
+    three: Cluster, start_gateway: Start, merchant: RawMerchant, session: aiohttp.ClientSession
+) -> None:
+    """K4-18, 4.15, 7.4, 7.5: no command has keys in two slots. A call, its replay and look-up; its repeat held, listed,
+    granted and done once; and a limit that counts to what it says."""
+    gateway = start_gateway(three.url)
+    for named in BRACED:
+        merchant.requests.clear()
+        await everything_in_braces(Api(session, lambda: gateway.url, f"shop {named}"), merchant, named)
+
+
+async def everything_in_braces(api: Api, merchant: RawMerchant, named: str) -> None:
+    tool, parameters = f"place_order {named}", {"type": "object", "properties": {named: {"type": "string"}}}
+    await api.register(tool, merchant.url, parameters=parameters)
+    limit = {"max": 3, "window_s": 600, "per": f"/{named}"}
+    rule = {"id": named, "priority": 1, "when": {"target": "*"}, "then": {"decision": "allow", "rate_limit": limit}}
+    policy = {"policy": {"default_action": "allow", "rules": [rule]}}
+    stored = await api.send("PUT", f"/v1/companies/{quote(api.company, safe='')}", policy)
+    assert stored.status == 200, stored.raw
+
+    async def call(tool_call_id: str, number: int = 0, conversation: str = named) -> Reply:
+        said = {named: f"{named} {number}"}
+        place = {"conversation": conversation, "turn": named, "step": 1, "attempt": 1}
+        return await api.call(tool_call_id, tool, said, **place)
+
+    assert [(await call(named)).decision for _ in range(2)] == ["proceed", "replay"]
+    (found,) = await api.stored(named, named)
+    assert found["result"] == {"order": "O-1"}
+    held = await call(f"{named} again")
+    assert (held.decision, held.json["first"]["result"]) == ("blocked", {"order": "O-1"})
+    approval = held.json["approval"]["id"]
+    waiting = (await api.send("GET", "/v1/approvals", company=api.company)).json["approvals"]
+    assert [row["id"] for row in waiting] == [approval]
+    granted = await api.send("POST", f"/v1/approvals/{approval}/grant", {})
+    assert (granted.status, granted.json["status"]) == (200, "succeeded"), granted.raw
+    assert (await call(f"{named} again")).decision == "replay"
+    counted = [await call(f"{named} {n}", 7, f"{named} {n}") for n in range(5)]
+    assert [each.status for each in counted] == [200] * 3 + [429] * 2, counted
+    assert {each.code for each in counted[3:]} == {"rate_limited"}
+    kinds = [event["type"] for event in await api.events(named)]
+    assert kinds.count("effect.executing") == kinds.count("effect.succeeded") == 2
+    assert merchant.hits == 5
 
 
 def test_p4_14_doctor_looks_at_every_server_of_a_cluster(three: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

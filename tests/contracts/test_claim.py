@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 
 import msgspec
 import pytest
 
+from gateway.adapters.ledger_keys import bucket_of
 from gateway.core import decisions as d
 from gateway.core import identity
-from gateway.core.identity import Kind, Scope
+from gateway.core.identity import Kind, Scope, conversation_digest
 from gateway.core.record import Fault, Mode, Outcome, Status
 from gateway.core.requests import OnRepeat
 from gateway.core.strict_json import JsonRefused, parse
@@ -47,6 +49,38 @@ async def test_p2_1_a_failure_replays_like_a_success(bench, outcomes):
     replay = await bench.claim("call_1")
     assert (replay.effect.status, replay.effect.outcome) == (Status.FAILED, outcomes.failure)
     assert replay.effect.effect_id == effect.effect_id
+
+
+def one_bucket():
+    """Places whose keys all lie in one bucket: nothing but their own names keeps them apart. Two conversations of one
+    company, and two companies with a conversation of one name."""
+    wanted = bucket_of(conversation_digest("acme", "c-0"))
+    conversations = (("acme", f"c-{n}") for n in itertools.count(1))
+    companies = ((f"acme-{n}", "c-0") for n in itertools.count(1))
+    beside = (each for pair in zip(conversations, companies, strict=True) for each in pair)
+    found = {("acme", "c-0")}
+    for company, conversation in beside:
+        if bucket_of(conversation_digest(company, conversation)) == wanted:
+            found.add((company, conversation))
+        if len({c for c, _ in found}) > 1 and len({c for _, c in found}) > 1:
+            return sorted(found)
+    raise AssertionError
+
+
+async def test_k1_11_k4_05_the_same_id_in_conversations_of_one_bucket_is_a_call_of_each(bench):
+    """2.1, 4.15, 9.1: identical in everything else; each replays its own outcome."""
+    places = one_bucket()
+    done = {}
+    for number, (company, conversation) in enumerate(places):
+        at = {"company": company, "conversation": conversation, "turn": "t-1", "attempt": 1}
+        done[company, conversation] = await bench.run("D681PevKs", {"sku": "A"}, outcome=order(number), **at)
+    assert len({effect.effect_id for effect in done.values()}) == len(places)
+    for (company, conversation), effect in done.items():
+        replay = await bench.claim(
+            "D681PevKs", {"sku": "A"}, company=company, conversation=conversation, turn="t-1", attempt=1
+        )
+        assert isinstance(replay, d.Replay)
+        assert (replay.effect.effect_id, replay.effect.outcome) == (effect.effect_id, effect.outcome)
 
 
 @pytest.mark.parametrize(

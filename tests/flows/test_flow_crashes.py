@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ from flow_processes import GatewayProcess, RedisProcess, clean_environment
 
 Eventually = Callable[[Callable[[], Any]], Awaitable[Any]]
 StartGateway = Callable[..., GatewayProcess]
+SEALS_SOON = {"CALLS_LEASE_MARGIN_S": "1", "CALLS_WAIT_MARGIN_S": "0", "EVENTS_SEAL_AFTER_S": "0.2"}
 NewMerchant = Callable[..., Awaitable[RawMerchant]]
 
 
 @pytest.fixture
 def own(api: Api, redis_process: RedisProcess, start_gateway: StartGateway) -> tuple[GatewayProcess, Api]:
     """A gateway that may be killed, on the shared Redis."""
-    process = start_gateway(redis_process.url)
+    process = start_gateway(redis_process.url, settings=SEALS_SOON)
     return process, api.by(url=lambda: process.url)
 
 
@@ -85,9 +87,9 @@ async def test_k8_12_p7_6_a_kill_during_a_call_leaves_its_start_in_the_log(
 
 
 async def test_k4_05_companies_with_equal_ids_stay_apart_over_a_restart(
-    own: tuple[GatewayProcess, Api], new_merchant: NewMerchant
+    own: tuple[GatewayProcess, Api], new_merchant: NewMerchant, eventually: Eventually
 ) -> None:
-    """K4-05, 9.1: two executions at two merchants; look-ups, listings and events show each its own."""
+    """K4-05, 9.1: two executions at two merchants; look-ups, listings, events and the feed show each its own."""
     process, first = own
     second = first.by(company=f"{first.company}b")
     merchants = await new_merchant(), await new_merchant()
@@ -98,6 +100,12 @@ async def test_k4_05_companies_with_equal_ids_stay_apart_over_a_restart(
         assert (await api.call("1", "create_order", conversation="1")).json["result"] == {"order": order}
         merchant.answers(_order(order, status=500))
         assert (await api.call("2", "cancel_order", conversation="1")).json["status"] == "indeterminate"
+
+    async def fed(api: Api) -> bytes:
+        """The company's feed, once the call that failed is in it."""
+        feed = await api.send("GET", "/v1/events/feed", company=api.company, limit=500)
+        return feed.raw if b"effect.indeterminate" in feed.raw else b""
+
     for _ in range(2):
         for api, mine, theirs in ((first, b"A-ORDER", b"B-ORDER"), (second, b"B-ORDER", b"A-ORDER")):
             again = await api.call("1", "create_order", conversation="1")
@@ -106,6 +114,8 @@ async def test_k4_05_companies_with_equal_ids_stay_apart_over_a_restart(
             assert all(mine in page for page in pages)
             pages += [str(await api.events("1")).encode(), str(await api.unknown()).encode()]
             pages.append((await api.send("GET", f"/v1/companies/{api.company}/tools")).raw)
+            pages.append(await eventually(partial(fed, api)))
+            assert mine in pages[-1], "what its merchant's 500 said"
             assert not any(theirs in page for page in pages)
             assert [row["company"] for row in await api.unknown()] == [api.company]
         process.kill()

@@ -54,6 +54,24 @@ async def test_k6_06_a_captured_request_is_harmless_inside_five_minutes_and_refu
     assert len(rows()) == 1
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+async def test_k8_11_clocks_within_the_tolerance_do_and_one_beyond_it_is_named_in_the_shops_log(
+    shop: Shop, gateway: Any, clock: Any, rows: Any, caplog: pytest.LogCaptureFixture, sign: int
+) -> None:
+    """K8-11: five minutes of skew do no harm. Beyond, nothing is done (401: not sent, the same id runs once the clock is
+    set), and whoever runs the shop reads that it may be a clock."""
+    await gateway.call(shop.asgi(), "place_order", ORDER, key="k1")
+    headers, body = gateway.sent[-1]
+    start = clock.at
+    clock.at = start + sign * 299
+    assert (await gateway.send(shop.asgi(), headers, body)).status == 200
+    clock.at = start + sign * 600
+    with caplog.at_level(logging.WARNING, "merchant_sdk"):
+        assert (await gateway.send(shop.asgi(), headers, body)).status == 401
+    assert "a clock is wrong" in caplog.text
+    assert len(rows()) == 1
+
+
 @pytest.mark.parametrize(
     "signature",
     [b"v1=\xff", b"", b"v1=", b"v1,", b"v1," + b"A" * 1_000_000, b"v2,AAAA", b"caf\xe9", None, "twice"],

@@ -123,6 +123,14 @@ def test_k7_09_kuwait_keeps_three_decimals_apart() -> None:
     )
 
 
+@pytest.mark.parametrize("amount", [500, Decimal("5"), Decimal("5.0"), Decimal("5.00")])
+def test_k7_09_five_dollars_however_written_are_one_purchase_and_never_five_euros(amount: Any) -> None:
+    """K7-09: equal amounts are equal keys and equal fingerprints; the currency is part of both."""
+    dollars, euros = (key(currency=code, cart=cart(Line("a", 1, amount))) for code in ("USD", "EUR"))
+    assert dollars == key(currency="USD", cart=cart(Line("a", 1, Decimal("5.000"))))
+    assert dollars != euros
+
+
 def test_k7_08_another_address_keeps_the_key_and_changes_the_fingerprint() -> None:
     """K7-08: so that `once` meets it as a conflict, neither a repeat nor a second order."""
     kochi, delhi = (request_key("p", **ANY, details={"address": city}) for city in ("Kochi", "Delhi"))

@@ -124,6 +124,29 @@ def test_k6_07_any_bad_header_is_one_kind_of_error(headers: Any) -> None:
     assert len(str(caught.value)) < 80
 
 
+@pytest.mark.parametrize(
+    ("place", "filler", "most"),
+    [(0, b"k", 1_024), (1, b"9", 12), (2, b"v1,AAAA", 4_096)],
+    ids=["id", "timestamp", "signature"],
+)
+def test_k6_07_a_header_over_its_bound_is_not_looked_at(place: int, filler: bytes, most: int) -> None:
+    """K6-07, 9.4: bounded time: nothing is hashed, split or compared of what is longer than any gateway's."""
+    whole = (filler * most)[:most]
+    for value, kind in ((whole + b"A", "too_long"), (filler * 1_000_000, "too_long"), (whole, None)):
+        headers = [(name, value if at == place else good) for at, (name, good) in enumerate(GOOD)]
+        with pytest.raises(SignatureError) as caught:
+            verify([SECRET], headers, BODY, now=NOW)
+        assert (caught.value.kind == "too_long") == (kind == "too_long")
+
+
+def test_k6_07_more_signatures_than_a_rotation_has_are_not_compared() -> None:
+    """K6-07, 9.4"""
+    for number, kind in ((16, "no_match"), (17, "too_long")):
+        with pytest.raises(SignatureError) as caught:
+            verify([SECRET], [*GOOD[:2], (b"webhook-signature", b" ".join([b"v1,AAAA"] * number))], BODY, now=NOW)
+        assert caught.value.kind == kind
+
+
 header_bytes = st.binary(max_size=60) | st.sampled_from([b"v1,", b"v1,AAAA", b"k1", str(NOW).encode(), GOOD[2][1]])
 names = st.sampled_from([b"webhook-id", b"webhook-timestamp", b"webhook-signature", b"Webhook-Signature", b"x"])
 

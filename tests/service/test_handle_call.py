@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.answer import Answer, answer_bytes
+from gateway.core.answer import Answer, answer_bytes, iso
 from gateway.core.errors import (
     CallInFlight,
     GatewayError,
@@ -25,6 +25,7 @@ from gateway.core.model import Company, Principal, Role
 from gateway.core.record import Mode
 from gateway.core.requests import OnRepeat
 from gateway.service.call_request import CallRequest
+from gateway.service.decide_approval import Verdict
 from gateway.service.sending import Trace
 from gateway.web.call_fields import read_call
 
@@ -95,15 +96,26 @@ async def test_k1_03_a_constant_id_is_refused_for_other_calls_until_steps_tell_t
     assert world.merchant.hits == 4
 
 
-async def test_k1_04_an_id_that_restarts_is_a_repeat_in_another_stated_turn(world):
-    """K1-04, 2.3, 4.9: replay without turns; with another turn, blocked with the first shown; new under `turn`."""
+async def test_k1_04_an_id_that_restarts_is_a_repeat_in_another_stated_turn(world, ledger_time):
+    """K1-04, 2.3, 4.9: ten minutes later, replay without turns, with the time of the first; with another turn, blocked
+    with the first shown, and granted it buys again; new under `turn`."""
     call = {"tool_call_id": "place_order:0", "arguments": {"sku": "A", "qty": 1}}
+    began = ledger_time.now_ms
     await world.call(**call)
-    assert (await world.call(**call)).decision == "replay"
     await world.call(**call, conversation="c2", turn="t1")
+    ledger_time.advance(600)
+    world.clock.now += 600
+    replay = await world.call(**call)
+    assert (replay.decision, body(replay)["result"]) == ("replay", {"order": "O-1"})
+    assert replay.replay == {"matched": "tool_call_id", "first_at": iso(began), "age_s": 600.0}
     again = await world.call(**call, conversation="c2", turn="t2")
     assert again.decision == "blocked"
     assert body(again)["first"]["result"] == {"order": "O-2"}
+    assert world.merchant.hits == 2
+    granted = await world.desk.decide_approval.grant(OPERATOR, again.approval["id"], Verdict(), Trace("req-2"))
+    assert (granted["status"], world.merchant.hits) == ("succeeded", 3)
+    bought = await world.call(**call, conversation="c2", turn="t2")
+    assert (bought.decision, body(bought)["result"]) == ("replay", {"order": "O-3"})
     await world.call(**call, conversation="c3", turn="t1", call_id_scope="turn")
     world.clock.now += 600
     world.shelf.companies["shop1"] = Company("shop1", repeat_window_s=0)
@@ -341,11 +353,18 @@ async def test_k3_07_a_refusal_reaches_the_assistant_as_the_reason_and_is_stored
 async def test_k4_04_a_cached_refusal_is_not_served_to_a_corrected_call(world, seen):
     """K4-04, 2.2: the id-reuse error, not the stale refusal as if it judged the new code."""
     world.merchant.behave = lambda _: seen["reply"](400, {"error": "wrong code"})
-    await world.call(tool_call_id="p1", tool="redeem_code", arguments={"code": "111"})
-    with pytest.raises(ToolCallIdReused):
-        await world.call(tool_call_id="p1", tool="redeem_code", arguments={"code": "222"})
-    with pytest.raises(ToolCallIdReused):
-        await world.call(tool_call_id="p1", tool="cancel_order", arguments={})
+    refused = await world.call(tool_call_id="p1", tool="redeem_code", arguments={"code": "111"})
+    assert (refused.status, world.merchant.hits) == ("failed", 1)
+    world.merchant.behave = lambda _: seen["reply"](body="redeemed")
+    for tool, arguments in (("redeem_code", {"code": "222"}), ("cancel_order", {})):
+        with pytest.raises(ToolCallIdReused) as reused:
+            await world.call(tool_call_id="p1", tool=tool, arguments=arguments)
+        assert "send a fresh id" in reused.value.message
+        said = f"{reused.value.message} {reused.value.details}"
+        assert not [stale for stale in ("wrong code", "111", "refused") if stale in said]
+    assert world.merchant.hits == 1
+    cured = await world.call(tool_call_id="p2", tool="redeem_code", arguments={"code": "222"})
+    assert (cured.decision, cured.status, world.merchant.hits) == ("proceed", "succeeded", 2)
 
 
 async def test_k4_05_two_companies_with_the_same_ids_share_nothing(world):

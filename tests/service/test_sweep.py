@@ -11,12 +11,13 @@ import pytest
 from gateway.adapters import ledger_codec as codec
 from gateway.adapters.ledger_keys import Bucket
 from gateway.core.answer import iso
-from gateway.core.errors import LedgerUnavailable
+from gateway.core.errors import CallInFlight, LedgerUnavailable
 from gateway.core.identity import conversation_digest
 from gateway.core.model import Principal, Role
 from gateway.core.ports import Page
 from gateway.core.record import FORMAT, Effect
 from gateway.service.deciding import Decider
+from gateway.service.declarations import Resolution
 from gateway.service.replay_notes import ReplayNotes
 from gateway.service.sweep import Sweep
 from gateway.service.waiting import Waiting
@@ -173,6 +174,37 @@ async def test_k1_14_what_a_killed_gateway_left_behind_is_unknown_and_never_sent
     assert world.merchant.hits == 2
     page, _ = await world.look_up.unknown(OPERATOR, "shop1", None, 10)
     assert {call["tool_call_id"] for call in page} == {"n1", "n2"}
+
+
+@pytest.mark.parametrize("swept", [True, False], ids=["with a sweeper", "by its repeats alone"])
+async def test_k4_01_asked_every_second_for_two_minutes_it_is_in_flight_for_the_lease_and_then_unknown(
+    world, silent, seen, kill, ledger_time, swept
+):
+    """K4-01, 4.5: the default lease is the tool's deadline and a few seconds, whatever the retention time; after it,
+    unknown with its key at every repeat. A way to settle it stands open, and the merchant is not asked again."""
+    world.merchant.behave = silent
+    await kill(world, tool_call_id="n1")
+    world.merchant.behave = lambda _: seen["reply"](body="made twice")
+    restarted = world.another_gateway()
+    told: list[Any] = []
+    for _ in range(120):
+        if swept:
+            await restarted.sweep.once()
+        try:
+            answer = await restarted.call(tool_call_id="n1")
+            told.append((answer.decision, answer.status, answer.effect_id))
+        except CallInFlight as in_flight:
+            told.append(("in flight", bool(in_flight.retry_after_s)))
+        ledger_time.advance(1)
+    effect_id = world.merchant.header(0, "idempotency-key")
+    unknown = ("replay", "indeterminate", effect_id)
+    assert told == [("in flight", True)] * LEASE_S + [unknown] * (120 - LEASE_S)
+    assert world.merchant.hits == 1
+    page, _ = await world.look_up.unknown(OPERATOR, "shop1", None, 10)
+    assert [call["tool_call_id"] for call in page] == ["n1"]
+    await world.resolve(OPERATOR, effect_id, Resolution("shop1", "c1", "succeeded", "seen", b'"O-1"'))
+    assert bytes((await restarted.call(tool_call_id="n1")).result) == b'"O-1"'
+    assert world.merchant.hits == 1
 
 
 class SkewedClock:
