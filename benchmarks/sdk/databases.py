@@ -19,7 +19,11 @@ _LAST_LINES: Final = 15
 
 
 class NoServer(Exception):
-    """The system has no such server, or it does not start here. Says which and why."""
+    """The system has no such server. Says which."""
+
+
+class DoesNotStart(NoServer):
+    """There is one, and it does not start. Says which and why."""
 
 
 def postgres_bin() -> Path | None:
@@ -101,7 +105,7 @@ def _running(command: Sequence[object], user: str | None, folder: Path, says: st
         deadline = time.monotonic() + _READY_WITHIN_S
         while says not in log.read_text(errors="replace"):
             if process.poll() is not None or time.monotonic() > deadline:
-                raise NoServer(f"{command[0]} did not start:\n{_tail(log)}")
+                raise DoesNotStart(f"{command[0]} did not start:\n{_tail(log)}")
             time.sleep(0.05)
         yield
     finally:
@@ -116,7 +120,7 @@ def _running(command: Sequence[object], user: str | None, folder: Path, says: st
 def _run(command: Sequence[object], user: str | None, folder: Path) -> None:
     done = subprocess.run(list(map(str, command)), capture_output=True, user=user, cwd=folder, text=True, check=False)
     if done.returncode != 0:
-        raise NoServer(f"{command[0]} failed:\n{(done.stderr or done.stdout)[-2000:]}")
+        raise DoesNotStart(f"{command[0]} failed:\n{(done.stderr or done.stdout)[-2000:]}")
 
 
 def _tail(log: Path) -> str:
