@@ -13,7 +13,7 @@ from gateway.core.expiry import expire
 from gateway.core.granting import TooManyIds, attempt_seen, bind, lapse, take_up
 from gateway.core.holding import begin
 from gateway.core.occurrences import Occurrence, occurrence_of
-from gateway.core.record import Effect, Move, Status, check_move
+from gateway.core.record import Move, Status, check_move
 from gateway.core.repeats import judge_held, judge_repeat
 from gateway.core.requests import Claim
 
@@ -98,11 +98,10 @@ def _reused(view: View, request: Claim, effect_id: bytes) -> Step:
         return Step(Need((effect_id,)))
     effect = view.effects[effect_id]
     assert effect is not None
+    recorded = (effect.target, effect.tool_version)
     fields = identity.differing_fields(identity.field_digests(request.arguments.value, None), effect.fields)
     of = "args" if request.submitted else "arguments"
     named = tuple(f"/{of}/{_pointed(name)}" for name in fields)
-    if named and not _marked_alike(request, effect):
-        named = (f"/{of}",)
     if request.submitted and effect.kind is not request.kind:
         named = ("/kind", *named)
     if effect.target != request.target:
@@ -114,6 +113,7 @@ def _reused(view: View, request: Claim, effect_id: bytes) -> Step:
                 "tool_call_id_reused",
                 "this claim_token has submitted another effect in this conversation; make a new one",
                 named or ("/args",),
+                recorded,
             )
         )
     cure = "send a fresh id" if placed else "send a fresh id, or state turn and step if your runtime's ids recur"
@@ -123,15 +123,9 @@ def _reused(view: View, request: Claim, effect_id: bytes) -> Step:
             "tool_call_id_reused",
             f"this tool_call_id was given to another call {where}; {cure}",
             named or (f"/{of}",),
+            recorded,
         )
     )
-
-
-def _marked_alike(request: Claim, effect: Effect) -> bool:
-    """Whether what the request's tool marks sensitive says which fields of the record may be named (9.3): they were
-    recorded under the marks of that very version of it."""
-    version = effect.tool_version
-    return version == request.terms.tool_version and (not version or effect.target == request.target)
 
 
 def _pointed(name: str) -> str:

@@ -55,6 +55,8 @@ class Refused(msgspec.Struct, frozen=True):
     code: str
     message: str
     fields: tuple[str, ...] = ()
+    recorded: tuple[str, int] = ("", 0)
+    """Whose fields they are besides the request's own: the tool of the record, and its version; 0 for none."""
 
 
 class Need(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ was granted, and `reading` sends what needs no ledger.
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from gateway.core import decisions as d
@@ -149,7 +150,7 @@ class HandleCall:
                 await self._refusals.denied(Subject.of(claim), decision)
                 return answers.of_denial(asked, fault, first)
             case d.Refused():
-                raise problem_of(decision, self._registry.tool(claim.company, claim.target))
+                raise problem_of(decision, partial(self._registry.tool, claim.company), claim.target)
         raise AssertionError(f"a claim was answered {decision}")
 
     async def _read_only(self, wanted: Wanted, tool: Tool, judged: Judged, trace: Trace) -> Answer:

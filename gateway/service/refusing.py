@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from gateway.core import decisions as d
@@ -52,18 +52,32 @@ def invalid_arguments(problems: Sequence[Mapping[str, str]]) -> Refusal:
     return Refusal("invalid_arguments", message, details={"fields": [dict(each) for each in problems]})
 
 
-def problem_of(refused: d.Refused, tool: Tool | None = None) -> GatewayError:
-    """What the core names are fields that differ from another call's (2.2); `tool` is the one that was asked for. Where
-    the whole of its arguments is sensitive, the names of their fields are as well (9.3)."""
+def problem_of(
+    refused: d.Refused, find: Callable[[str], Tool | None] = lambda _: None, asked: str | None = None
+) -> GatewayError:
+    """What the core names are fields that differ from another call's (2.2); `find` gives a tool, `asked` names the one
+    that was asked for. Where the whole of its arguments is sensitive, or of the record's, the names of their fields are
+    as well (9.3); and where the marks that the record was made under are gone."""
     if isinstance(refused, Refusal):
         details = refused.details
     else:
         fields = refused.fields
-        if tool is not None and marks_any(tool.parameters):
-            fields = tuple(dict.fromkeys(_named(tool, field) for field in fields))
+        target, version = refused.recorded
+        held_under = find(target) if version else None
+        if version and (held_under is None or held_under.version != version):
+            fields = tuple(dict.fromkeys(_folded(field) for field in fields))
+        for tool in (held_under, find(asked) if asked is not None else None):
+            if tool is not None and marks_any(tool.parameters):
+                fields = tuple(dict.fromkeys(_named(tool, field) for field in fields))
         named = [{"field": field, "problem": "differs"} for field in fields]
         details = {"fields": named} if named else {}
     return PROBLEMS[refused.code](refused.message, details=details)
+
+
+def _folded(field: str) -> str:
+    """Without what is below the arguments."""
+    of = field.split("/", 2)[1]
+    return f"/{of}" if of in ARGUMENTS else field
 
 
 def _named(tool: Tool, field: str) -> str:

@@ -5,6 +5,7 @@ Same identity, ledger, policy and events as calls: only who runs it differs, and
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -137,7 +138,7 @@ class SubmitEffect:
                 }
             case d.Refused():
                 # Its tool says what of it nobody may be told, where the gateway knows the tool (9.3).
-                raise problem_of(decision, self._registry.tool(claim.company, claim.target))
+                raise problem_of(decision, partial(self._registry.tool, claim.company), claim.target)
         raise AssertionError(f"a submission was answered {decision}")
 
 
