@@ -23,7 +23,7 @@ from benchmarks.processes import StartFailed
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a look in 15 seconds, with more noise")
+    parser.add_argument("--quick", action="store_true", help="a look in 40 seconds, with more noise")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too; - for standard output")
     parser.add_argument("--markdown", action="store_true", help="the table as docs/performance.md has it")
     parser.add_argument("--check", action="store_true", help="exit code 1 if a bar does not hold")

@@ -9,8 +9,9 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,26 +24,31 @@ from benchmarks.bench.subjects import CONCURRENT, PROXY, Subject, Where, subject
 from benchmarks.bench.traffic import COMPANY, MENU, ORDER, RULED, RULES, SCHEMA
 from benchmarks.processes import DEV_KEY, LOOPBACK, ROOT, Gateway, RedisServer, Server, free_port
 
+Again = Callable[[], Awaitable[tuple["RedisServer", list[Subject]]]]
+"""Starts another gateway, with a ledger of its own; gives what is measured there."""
+
 _SETTLE_S: Final = 0.05
-_SEAL_AFTER_S: Final = 0.5
-_SEALED_S: Final = 2 * _SEAL_AFTER_S + 0.1
-"""What a slice has left behind (events to be sealed, notes of replays) is finished, and counted as the slice's, before
-the next begins. A gateway seals every five seconds; here at once, or the work would be some other row's."""
-_IDLE_S: Final = 2.0
-"""How long a gateway is looked at before the first slice: what it does without a call is no call's cost."""
+"""What a slice has left behind (notes of replays) is finished, and counted, before the next begins."""
+_NEVER_S: Final = 3_600
+"""Events are sealed some seconds after a call, while something else is measured. So the gateway of the slices seals
+nothing, and another one shows what sealing costs, between slices of its own."""
+_SEAL_AFTER_S: Final = 1.0
+_SEALED_S: Final = 2 * _SEAL_AFTER_S + 0.2
+_IDLE_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long to measure. `warm_s` before each slice is not counted."""
+    """How long to measure. `warm_s` before each slice is not counted; `looks` are at what is done later."""
 
     rounds: int
     slice_s: float
     warm_s: float
+    looks: int
 
 
-FULL: Final = Plan(rounds=6, slice_s=0.5, warm_s=0.15)
-QUICK: Final = Plan(rounds=2, slice_s=0.3, warm_s=0.1)
+FULL: Final = Plan(rounds=8, slice_s=0.5, warm_s=0.15, looks=3)
+QUICK: Final = Plan(rounds=2, slice_s=0.3, warm_s=0.1, looks=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +63,23 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
+class Later:
+    """What a call leaves to be done seconds after it was answered: its events are sealed. CPU in microseconds."""
+
+    cpu_us: float = 0.0
+    redis_us: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
-    """A subject at one concurrency: medians over its slices. `spread` is half the range of the middle half of
-    its CPU figures, as a part of the median; `ratio` is CPU to the plain proxy's at the same concurrency."""
+    """A subject at one concurrency: medians over its slices, with what is done later, of which `later_us` is the CPU.
+    `spread` is half the range of the middle half of its CPU figures, as a part of the median; `ratio` is CPU to the
+    plain proxy's at the same concurrency."""
 
     subject: str
     concurrent: int
     cpu_us: float
+    later_us: float
     spread: float
     redis_us: float
     per_s: float
@@ -90,17 +106,17 @@ async def bench(
     """`fsync`: how the ledger's Redis syncs its append-only file. Raises StartFailed, LoadFailed."""
     if pinned.rest is not None:
         os.sched_setaffinity(0, pinned.rest)
-    async with _everything(folder, pinned, fsync) as (redis, found):
+    async with _everything(folder, pinned, fsync) as (redis, found, again):
         busy, steal, started = *machine_busy_s(), time.monotonic()
         ours = [redis.pid, os.getpid(), *{subject.pid for subject in found}]
         ours_before = sum(map(cpu_seconds, ours))
-        idle = await _idle({redis.pid, *(subject.pid for subject in found)})
         slices: dict[tuple[str, int], list[Slice]] = {}
         for number in range(plan.rounds):
             for concurrent, subject in itertools.product(CONCURRENT, found):
-                measured = await _slice(subject, concurrent, redis.pid, plan, idle)
+                measured = await _slice(subject, concurrent, redis.pid, plan)
                 slices.setdefault((subject.name, concurrent), []).append(measured)
             say(f"round {number + 1} of {plan.rounds}")
+        later = await _afterwards(again, plan, say)
         seconds = (time.monotonic() - started) * (os.cpu_count() or 1)
         after, steal_after = machine_busy_s()
         others = (after - busy) - (sum(map(cpu_seconds, ours)) - ours_before)
@@ -108,22 +124,21 @@ async def bench(
             "rounds": plan.rounds,
             "slice_s": plan.slice_s,
             "warm_s": plan.warm_s,
-            "idle_cpu_ms_per_s": round(idle[found[-1].pid] * 1e3, 1),
             "cpu_of_code_under_test": _cpus(pinned.tested),
             "cpu_of_the_rest": _cpus(pinned.rest),
             "appendfsync": fsync,
             "work_of_others_percent": round(100 * max(0.0, others) / seconds, 1),
             "taken_by_the_host_percent": round(100 * (steal_after - steal) / seconds, 1),
         }
-        return Bench(_results(slices), machine(redis.program), settings)
+        return Bench(_results(slices, later), machine(redis.program), settings)
 
 
 @contextlib.asynccontextmanager
-async def _everything(folder: Path, pinned: Pinning, fsync: str) -> AsyncIterator[tuple[RedisServer, list[Subject]]]:
+async def _everything(
+    folder: Path, pinned: Pinning, fsync: str
+) -> AsyncIterator[tuple[RedisServer, list[Subject], Again]]:
     env = {"PYTHONPATH": str(ROOT)}
     async with contextlib.AsyncExitStack() as stack:
-        redis = RedisServer(folder / "redis", fsync=fsync, rewrite=False, cpus=pinned.rest)
-        await stack.enter_async_context(redis)
         port = free_port()
         command = [sys.executable, "-m", "benchmarks.bench.merchant", str(port)]
         merchant = Server("merchant", command, log=folder / "merchant.log", port=port, cpus=pinned.rest, env=env)
@@ -138,18 +153,19 @@ async def _everything(folder: Path, pinned: Pinning, fsync: str) -> AsyncIterato
         env = {**env, "BENCH_MERCHANT": endpoint}
         proxy = Server("proxy", command, log=folder / "proxy.log", port=proxy_port, cpus=pinned.tested, env=env)
         await stack.enter_async_context(proxy)
-        settings = {"ONCEGATE_EVENTS_SEAL_AFTER_S": str(_SEAL_AFTER_S)}
-        gateway = Gateway(folder / "gateway", redis.url, cpus=pinned.tested, env=settings)
-        await stack.enter_async_context(gateway)
-        await _register(gateway.url, endpoint)
-        yield (
-            redis,
-            subjects(
-                Where(port, merchant.pid, _SETTLE_S),
-                Where(proxy_port, proxy.pid, _SETTLE_S),
-                Where(gateway.port or 0, gateway.pid, _SEALED_S),
-            ),
-        )
+
+        async def gateway(name: str, seal_after_s: float) -> tuple[RedisServer, list[Subject]]:
+            redis = RedisServer(folder / f"redis-{name}", fsync=fsync, rewrite=False, cpus=pinned.rest)
+            await stack.enter_async_context(redis)
+            settings = {"ONCEGATE_EVENTS_SEAL_AFTER_S": str(seal_after_s)}
+            started = Gateway(folder / f"gateway-{name}", redis.url, cpus=pinned.tested, env=settings)
+            await stack.enter_async_context(started)
+            await _register(started.url, endpoint)
+            where = Where(started.port or 0, started.pid)
+            return redis, subjects(Where(port, merchant.pid), Where(proxy_port, proxy.pid), where)
+
+        redis, found = await gateway("measured", _NEVER_S)
+        yield redis, found, partial(gateway, "sealing", _SEAL_AFTER_S)
 
 
 async def _register(url: str, endpoint: str) -> None:
@@ -167,25 +183,47 @@ async def _register(url: str, endpoint: str) -> None:
             pass
 
 
-async def _idle(pids: set[int]) -> dict[int, float]:
-    """CPU seconds a second of processes that nobody asks anything."""
-    before = {pid: cpu_seconds(pid) for pid in pids}
-    await asyncio.sleep(_IDLE_S)
-    return {pid: (cpu_seconds(pid) - spent) / _IDLE_S for pid, spent in before.items()}
+async def _afterwards(again: Again, plan: Plan, say: Callable[[str], None]) -> dict[str, Later]:
+    """What the calls of each gateway row cost after they were answered. What an idle gateway does is no call's cost."""
+    redis, found = await again()
+    pid = found[-1].pid
+    await asyncio.sleep(_SEALED_S)
+    idle = await _spent(pid, redis.pid, _IDLE_S)
+    later: dict[str, list[Later]] = {}
+    for number in range(plan.looks):
+        for subject in (each for each in found if each.pid == pid):
+            calls = (await _slice(subject, CONCURRENT[0], redis.pid, plan)).calls
+            cpu, in_redis = await _spent(pid, redis.pid, _SEALED_S)
+            idle_s = _SEALED_S / _IDLE_S
+            made = Later((cpu - idle[0] * idle_s) / calls * 1e6, (in_redis - idle[1] * idle_s) / calls * 1e6)
+            later.setdefault(subject.name, []).append(made)
+        say(f"after the calls, {number + 1} of {plan.looks}")
+    return {
+        name: Later(
+            max(0.0, statistics.median(each.cpu_us for each in some)),
+            max(0.0, statistics.median(each.redis_us for each in some)),
+        )
+        for name, some in later.items()
+    }
 
 
-async def _slice(subject: Subject, concurrent: int, redis_pid: int, plan: Plan, idle: Mapping[int, float]) -> Slice:
+async def _spent(pid: int, redis_pid: int, seconds: float) -> tuple[float, float]:
+    """CPU seconds of the gateway and of its Redis in that time."""
+    before, redis_before = cpu_seconds(pid), cpu_seconds(redis_pid)
+    await asyncio.sleep(seconds)
+    return cpu_seconds(pid) - before, cpu_seconds(redis_pid) - redis_before
+
+
+async def _slice(subject: Subject, concurrent: int, redis_pid: int, plan: Plan) -> Slice:
     load = await Load.connect(subject.port, concurrent, subject.must)
     try:
         # The same sources for both, so that nothing they hold is used twice.
         sources = subject.feed(concurrent)
         await load.drive([_some(source, concurrent) for source in sources], plan.warm_s)
-        began, before, redis_before = time.monotonic(), cpu_seconds(subject.pid), cpu_seconds(redis_pid)
+        before, redis_before = cpu_seconds(subject.pid), cpu_seconds(redis_pid)
         tally = await load.drive(sources, plan.slice_s)
-        await asyncio.sleep(subject.settles_s)
-        took = time.monotonic() - began
-        cpu = cpu_seconds(subject.pid) - before - took * idle[subject.pid]
-        redis = cpu_seconds(redis_pid) - redis_before - took * idle[redis_pid]
+        await asyncio.sleep(_SETTLE_S)
+        cpu, redis = cpu_seconds(subject.pid) - before, cpu_seconds(redis_pid) - redis_before
     finally:
         load.close()
     calls = tally.requests
@@ -205,10 +243,11 @@ def _some(source: Iterator[bytes], concurrent: int) -> Iterator[bytes]:
     return itertools.islice(source, 2 if concurrent > 1 else 20)
 
 
-def _results(slices: dict[tuple[str, int], list[Slice]]) -> list[Result]:
+def _results(slices: dict[tuple[str, int], list[Slice]], later: dict[str, Later]) -> list[Result]:
     made = []
     for (subject, concurrent), some in slices.items():
-        cpu = statistics.median(each.cpu_us for each in some)
+        behind = later.get(subject, Later())
+        cpu = statistics.median(each.cpu_us for each in some) + behind.cpu_us
         proxy = statistics.median(each.cpu_us for each in slices[PROXY, concurrent])
         low, _, high = statistics.quantiles([each.cpu_us for each in some], n=4, method="inclusive")
         made.append(
@@ -216,8 +255,9 @@ def _results(slices: dict[tuple[str, int], list[Slice]]) -> list[Result]:
                 subject=subject,
                 concurrent=concurrent,
                 cpu_us=cpu,
+                later_us=behind.cpu_us,
                 spread=(high - low) / 2 / cpu,
-                redis_us=statistics.median(each.redis_us for each in some),
+                redis_us=statistics.median(each.redis_us for each in some) + behind.redis_us,
                 per_s=statistics.median(each.per_s for each in some),
                 p50_ms=statistics.median(each.p50_ms for each in some),
                 ratio=cpu / proxy,

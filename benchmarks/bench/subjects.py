@@ -25,13 +25,11 @@ Feed = Callable[[int], list[Iterator[bytes]]]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One thing measured: where its requests go, whose CPU counts, how long after its last answer it may still be at
-    work for it, and what every answer must hold."""
+    """One thing measured: where its requests go, whose CPU counts, what every answer must hold."""
 
     name: str
     port: int
     pid: int
-    settles_s: float
     must: bytes
     feed: Feed
 
@@ -42,7 +40,6 @@ class Where:
 
     port: int
     pid: int
-    settles_s: float
 
 
 def subjects(merchant: Where, proxy: Where, gateway: Where) -> list[Subject]:
@@ -71,14 +68,14 @@ def subjects(merchant: Where, proxy: Where, gateway: Where) -> list[Subject]:
     order = b'"order_id"'
     ordered, replayed = b'"decision":"proceed","status":"succeeded"', b'"decision":"replay","status":"succeeded"'
     return [
-        Subject("merchant, directly", merchant.port, merchant.pid, merchant.settles_s, order, direct),
-        Subject(PROXY, proxy.port, proxy.pid, proxy.settles_s, order, plain),
-        Subject("gateway, read-only call", gateway.port, gateway.pid, gateway.settles_s, ordered, menu),
-        Subject(NEW, gateway.port, gateway.pid, gateway.settles_s, ordered, orders),
-        Subject(RULES, gateway.port, gateway.pid, gateway.settles_s, ordered, judged),
-        Subject(ASKED, gateway.port, gateway.pid, gateway.settles_s, replayed, asked),
-        Subject(REPLAY, gateway.port, gateway.pid, gateway.settles_s, replayed, each_once),
-        Subject(HOT, gateway.port, gateway.pid, gateway.settles_s, replayed, one_id),
+        Subject("merchant, directly", merchant.port, merchant.pid, order, direct),
+        Subject(PROXY, proxy.port, proxy.pid, order, plain),
+        Subject("gateway, read-only call", gateway.port, gateway.pid, ordered, menu),
+        Subject(NEW, gateway.port, gateway.pid, ordered, orders),
+        Subject(RULES, gateway.port, gateway.pid, ordered, judged),
+        Subject(ASKED, gateway.port, gateway.pid, replayed, asked),
+        Subject(REPLAY, gateway.port, gateway.pid, replayed, each_once),
+        Subject(HOT, gateway.port, gateway.pid, replayed, one_id),
     ]
 
 
