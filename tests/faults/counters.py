@@ -40,9 +40,9 @@ class SimCounters:
     def look(self, counter: Counter) -> Tally:
         """What stands now; a window that is over, or of a clock that was set back since, is none."""
         now = self.ledger.now_ms()
-        found = self.tallies.get(counter.key)
+        found = self._standing(counter)
         if found is not None and self.window_ends:
-            over = found.ends <= now or now >= found.since + counter.window_ms or now < found.since
+            over = now >= found.since + counter.window_ms or now < found.since
             found = None if over else found
         return found or Tally(now, 0, next(self._windows), now + counter.window_ms)
 
@@ -58,11 +58,19 @@ class SimCounters:
 
     def give_back(self, counter: Counter, taken: Taken) -> None:
         self._needs_room()
-        found = self.tallies.get(counter.key)
-        if found is None or (found.ends <= self.ledger.now_ms() and self.window_ends):
+        found = self._standing(counter)
+        if found is None:
             return
         if found.since == taken.since or not self.gives_to_its_window:
             self._put(counter.key, found._replace(count=max(0, found.count - counter.amount)))
+
+    def _standing(self, counter: Counter) -> Tally | None:
+        """A key that is looked at after its end is gone, also if the clock is set back behind it."""
+        found = self.tallies.get(counter.key)
+        if found is not None and self.window_ends and found.ends < self.ledger.now_ms():
+            del self.tallies[counter.key]
+            return None
+        return found
 
     def _needs_room(self) -> None:
         if self.ledger.full:

@@ -105,8 +105,7 @@ def _a_success_runs_again(view: Any, request: Any, own: Any, effect_id: Any, kep
 def _key_of_anything(
     company: Any, conversation: Any, id_: Any, place: Any, scope: Any, tool: Any, arguments: Any
 ) -> Any:
-    key = _key_of(company, conversation, id_, place, scope, tool, arguments)
-    return None if key is None else (*key[:-1], b"")
+    return _key_of(company, conversation, id_, place, scope, tool, identity.read_arguments("{}"))
 
 
 def _blind(world: World) -> None:

@@ -179,6 +179,8 @@ class Model:
         self.tidy()
         if work is None or work.approval != approval:
             return "late"
+        if work.key in self.marks:
+            return "late"  # it was not sent, and is shown as decided: a new call is approved anew
         self.expire(work)
         if work.decided_by is not None and work.status is not DENIED:
             return "approved" if work.decided_by == by else "late"
@@ -380,18 +382,24 @@ class Model:
             return "granted", held
         if self.outdated(held):
             return self.reopen(held, "repeat")
-        return self.take(held) if held.decided_by is not None else ("blocked", held)
+        return self.use(held) if held.decided_by is not None else ("blocked", held)
 
     def hold_ended(self, held):
         """4.9: it runs, unless policy wants an approval that it has not."""
         if self.granting:
             return "granted", held
         ask = self.request[0]
-        if ask.approvers is None or (held.decided_by is not None and not self.outdated(held)):
+        if ask.approvers is None:
             return self.take(held)
+        if held.decided_by is not None and not self.outdated(held):
+            return self.use(held)
         if held.because != "policy" or self.outdated(held):
             return self.reopen(held, "policy")
         return "blocked", held
+
+    def use(self, held):
+        """4.1: what is granted waits for its submission, and is no call's of the gateway."""
+        return self.take(held) if self.request[0].submitted else ("blocked", held)
 
     def judge_held(self, work):
         what, found = self.judge(set(work.repeat_of), work)
@@ -498,15 +506,19 @@ class Model:
             if work.was_unknown:
                 work.status, work.moved = UNKNOWN, self.now
                 return "late"
-            self.vanish(work)
-            if work.tokens:
-                work.settled = self.now
-                self.marks[work.key] = work
-            return "gone"
+            return self.give_back(work)
         if work.status is UNKNOWN and work.tokens == [token]:
-            self.vanish(work)
-            return "gone"
+            work.tokens = []
+            return self.give_back(work)
         return "late"
+
+    def give_back(self, work):
+        """4.4, 7.4: older tokens stay behind, and what somebody decided."""
+        self.vanish(work)
+        if work.tokens or work.decided_by is not None:
+            work.settled = self.now
+            self.marks[work.key] = work
+        return "gone"
 
     def lose(self, work, token):
         if work is not None and work.status is EXECUTING and work.tokens[-1] == token:
