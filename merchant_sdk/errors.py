@@ -137,5 +137,9 @@ class AlreadyDone(Misuse):
     """`work.done` is true: the work was done before, and there is nothing to write."""
 
 
+OURS = "the transaction belongs to `once`: it commits when the block ends, and rolls back when you raise"
+"""What every store says of a transaction that the work would end."""
+
+
 class TransactionMisuse(Misuse):
     """The work began, ended or lost the transaction that belongs to `once`."""

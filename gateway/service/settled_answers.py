@@ -25,6 +25,7 @@ MOST_BYTES: Final = 32 * 1024 * 1024
 LARGEST: Final = 64 * 1024
 """Bytes of a record worth keeping here."""
 _HELD: Final = 400
+"""Bytes, roughly, of the objects and the table entry around one record and its key."""
 
 Key = bytes
 

@@ -11,9 +11,7 @@ import re
 from functools import cache
 from typing import Any
 
-from merchant_sdk.errors import TransactionMisuse
-
-OURS = "the transaction belongs to `once`: it commits when the block ends, and rolls back when you raise"
+from merchant_sdk.errors import OURS, TransactionMisuse
 
 _ENDS = re.compile(
     rb"\s*(?:COMMIT|END|ABORT|BEGIN|START\s+TRANSACTION|PREPARE\s+TRANSACTION"

@@ -15,11 +15,11 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from merchant_sdk.errors import TransactionMisuse
+from merchant_sdk.errors import OURS, TransactionMisuse
 from merchant_sdk.migrations import ddl
 from merchant_sdk.store import Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
-from merchant_sdk.stores.guarded_cursor import OURS, guarded
+from merchant_sdk.stores.guarded_cursor import guarded
 from merchant_sdk.stores.postgres_wire import CLAIM, PUT, Statement, Wire, check_put, say
 from merchant_sdk.stores.records import Parameters, Records, pyformat
 

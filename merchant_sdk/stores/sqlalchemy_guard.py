@@ -13,9 +13,8 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from merchant_sdk.errors import TransactionMisuse
+from merchant_sdk.errors import OURS, TransactionMisuse
 
-_OURS = "the transaction belongs to `once`: it commits when the block ends, and rolls back when you raise"
 _GUARD = "oncegate_guard"
 
 
@@ -49,11 +48,11 @@ class Guard:
 
     def before_commit(self) -> None:
         if not self._speaking and not self._session.in_nested_transaction():
-            raise TransactionMisuse(_OURS)
+            raise TransactionMisuse(OURS)
 
     def after_rollback(self, ended: Any) -> None:
         if not self._speaking and ended is self.began:
-            raise TransactionMisuse(_OURS)
+            raise TransactionMisuse(OURS)
 
 
 @event.listens_for(Session, "before_commit")

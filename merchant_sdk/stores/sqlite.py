@@ -14,7 +14,7 @@ from dataclasses import astuple
 from os import PathLike, fspath
 from typing import Any, Literal, NoReturn
 
-from merchant_sdk.errors import StoreBusy, TransactionMisuse
+from merchant_sdk.errors import OURS, StoreBusy, TransactionMisuse
 from merchant_sdk.store import Kind, Record
 
 # The table is part of the contract with running shops: change it only by a new one beside it.
@@ -49,23 +49,21 @@ _PRUNED = (
     "ON CONFLICT (kind, key) DO UPDATE SET at = max(at, excluded.at)"
 )
 
-_OURS = "the transaction belongs to `once`: it commits when the block ends, and rolls back when you raise"
-
 
 class GuardedConnection(sqlite3.Connection):
     """A connection that is inside somebody else's transaction."""
 
     def commit(self) -> NoReturn:
-        raise TransactionMisuse(_OURS)
+        raise TransactionMisuse(OURS)
 
     def rollback(self) -> NoReturn:
-        raise TransactionMisuse(_OURS)
+        raise TransactionMisuse(OURS)
 
     def executescript(self, sql_script: str, /) -> NoReturn:
-        raise TransactionMisuse(f"executescript() would commit; {_OURS}")
+        raise TransactionMisuse(f"executescript() would commit; {OURS}")
 
     def __exit__(self, *exc: object) -> Literal[False]:
-        raise TransactionMisuse(f"`with connection:` would commit; {_OURS}")
+        raise TransactionMisuse(f"`with connection:` would commit; {OURS}")
 
 
 class SQLiteTransaction:
