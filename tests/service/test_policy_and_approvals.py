@@ -28,6 +28,7 @@ STRANGER = Principal("anna", Role.MERCHANT, frozenset({"shop2"}), "k-5")
 CALLED_OPERATOR = Principal("operator", Role.MERCHANT, frozenset({"shop1"}), "k-6")
 CALLED_CUSTOMER = Principal("customer", Role.MERCHANT, frozenset({"shop1"}), "k-7")
 TRACE = Trace("req-1")
+CARD = "4111111111111111"
 LARGE = {"sku": "A", "total": "7400.00"}
 PLACE = {"turn": "t-1", "step": 1, "attempt": 1}
 
@@ -251,13 +252,13 @@ async def test_p7_4_a_customer_approves_a_repeat_only_where_the_company_lets_the
 
 async def test_p9_1_who_may_not_read_results_decides_without_seeing_one(world):
     """9.1: a merchant's key sees its calls and their status, and no stored result."""
-    world.merchant.behave = lambda _: _reply({"order": "O-1", "card": "4111"})
+    world.merchant.behave = lambda _: _reply({"order": "O-1", "card": CARD})
     name = await held(world, holding("anna"))
     granted = await grant(world, name, ANNA)
     again = await grant(world, name, ANNA)
     assert (granted["status"], granted["result"]) == ("succeeded", None)
     assert (again["status"], again["result"]) == ("succeeded", None)
-    assert "4111" not in repr((granted, again))
+    assert CARD not in repr((granted, again))
 
 
 def _reply(body: Any) -> Any:
@@ -314,18 +315,18 @@ async def test_p9_3_sensitive_arguments_are_masked_for_whoever_approves(world, r
     """9.3: no listing shows them; the merchant gets them all the same."""
     parameters = {"type": "object", "properties": {"card": {"type": "string", "x-sensitive": True}}}
     retag(world, "create_order", parameters=parameters)
-    name = await held(world, arguments={**LARGE, "card": "4111-1111"})
+    name = await held(world, arguments={**LARGE, "card": CARD})
     for shown in (
         await world.desk.decide_approval.get(OPS, name),
         (await world.desk.decide_approval.pending(OPS, "shop1", None, 9))[0][0],
     ):
         assert msgspec.json.decode(shown["arguments"]) == {**LARGE, "card": "***"}
-    assert "4111" not in repr(await events(world))
+    assert CARD not in repr(await events(world))
     kept = world.shelf.shelf.pop(("shop1", "create_order"))
     assert (await world.desk.decide_approval.get(OPS, name))["arguments"] == "***"
     world.shelf.shelf["shop1", "create_order"] = kept
     await grant(world, name)
-    assert b"4111-1111" in world.merchant.requests[0].body
+    assert CARD.encode() in world.merchant.requests[0].body
 
 
 async def test_p7_4_a_tool_registered_anew_has_to_be_approved_anew(world):

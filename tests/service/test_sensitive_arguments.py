@@ -27,10 +27,10 @@ from gateway.service.sending import Trace
 
 OPERATOR = Principal("op", Role.OPERATOR, frozenset({"*"}), "k0")
 RUNTIME = Principal("rt", Role.RUNTIME, frozenset({"shop1"}), "k1")
-SECRET = "4111-1111-7777"
-NUMBER = 411111117777
-"""Both hold the digits that are looked for."""
-SOUGHT = "7777"
+SOUGHT = "411177774111"
+"""Too long to stand by chance in a time, a thread's number or a hash: every line of the log is searched for it."""
+SECRET = f"card {SOUGHT}"
+NUMBER = int(SOUGHT)
 
 CARD = {"type": "string", "maxLength": 40, "x-sensitive": True}
 SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
