@@ -58,7 +58,7 @@ class Bucket:
         self.unsealed = tag + b"Q"
 
     @classmethod
-    @lru_cache(maxsize=8_192)
+    @lru_cache(maxsize=1_024)
     def of(cls, conversation: bytes) -> Bucket:
         return cls(bucket_of(conversation), conversation)
 
@@ -90,7 +90,7 @@ class Bucket:
         return [_KEY_OF[kind](self, rest) for kind, rest in names]
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=1_024)
 def _both(conversation: bytes, fingerprint: bytes) -> bytes:
     """16 bytes naming a fingerprint within a conversation: one key of many, so its length counts."""
     return hashlib.sha256(conversation + fingerprint).digest()[:16]

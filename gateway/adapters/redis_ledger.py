@@ -79,8 +79,7 @@ class RedisLedger:
             *codec.event_lines(writes.events),
         ]
         for name in names:
-            arguments.append(versions.get(name, b""))
-            arguments += values.get(name, _UNCHANGED)
+            arguments += (versions.get(name, b""), *values.get(name, _UNCHANGED))
         wait = self._wait if self._wait is not None and writes.claims else None
         answer = await self._run(bucket, names, arguments, wait)
         if answer[0] == 1:

@@ -43,7 +43,7 @@ def mark_of(log: Named) -> bytes:
     return _mark(log.company, log.conversation)
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=1_024)
 def _mark(company: str, conversation: str) -> bytes:
     name = company.encode()
     return len(name).to_bytes(2, "big") + name + conversation.encode()

@@ -15,8 +15,7 @@ _log = logging.getLogger("oncegate.background")
 class SystemClock:
     """The machine's clocks."""
 
-    def monotonic(self) -> float:
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)  # asked nine times a call
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000

@@ -104,7 +104,7 @@ def message_of(result: bytes | None, fault: Fault | None) -> str:
     return result.decode()
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=1_024)
 def iso(ms: int | None) -> str | None:
     """RFC 3339 in UTC with milliseconds."""
     if ms is None:

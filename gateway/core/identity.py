@@ -119,7 +119,7 @@ def place_of(turn: str | None, tool_call_id: str | None) -> str:
     return "i" + tool_call_id
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=1_024)
 def conversation_digest(company: str, conversation: str) -> bytes:
     """16 bytes naming a conversation in the ledger."""
     return _digest(_names("oncegate.conversation.1", company, conversation))[:16]
@@ -291,7 +291,7 @@ def _sized(part: bytes) -> bytes:
     return (_SIZES[size] if size <= MAX_ID_BYTES else size.to_bytes(8)) + part
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=1_024)
 def _names(*names: str) -> bytes:
     """The sized parts that the calls of a tool, or of a conversation, have in common."""
     return b"".join([_sized(name.encode()) for name in names])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,9 @@ _MOST_TRIES: Final = 400
 """Each lost swap means that somebody else's was applied; more than this is not contention but a fault."""
 _HASTY_TRIES: Final = 4
 _LONGEST_PAUSE_S: Final = 0.064
+
+Decided: TypeAlias = Coroutine[Any, Any, tuple[d.Decision, View]]
+"""When awaited: the decision, and what stands with it."""
 
 
 class Decider:
@@ -47,32 +50,33 @@ class Decider:
         self._sleep = sleep
         self._jitter = jitter
 
-    async def claim(self, request: Claim, *, likely_new: bool = True) -> tuple[d.Decision, View]:
+    def claim(self, request: Claim, *, likely_new: bool = True) -> Decided:
         """Decide a claim. A likely new one is swapped in unseen, so that it costs one round trip (4.10).
 
         Raises LedgerUnavailable; its `may_have_run` says whether the claim may have landed.
         """
         where = request.where()
-        view = assumed_empty(where) if likely_new else await self._ledger.read(where)
-        return await self._decide(request, where, view)
+        return self._decide(request, where, assumed_empty(where)) if likely_new else self._look_first(request, where)
 
-    async def end(self, request: End, effect: Effect, seen: View | None = None) -> tuple[d.Decision, View]:
+    def end(self, request: End, effect: Effect, seen: View | None = None) -> Decided:
         """Decide an end of `effect`; `seen` is the view that its claim left, where that is at hand."""
         where = where_of(effect)
-        view = narrowed(seen, where) if seen is not None else await self._ledger.read(where)
-        return await self._decide(request, where, view)
+        return self._look_first(request, where) if seen is None else self._decide(request, where, narrowed(seen, where))
 
     async def grant(self, request: Grant, effect: Effect) -> tuple[d.Decision, View]:
         """Decide an approval of `effect`. Raises as `claim` does, since it claims."""
         where = request.claim.where((effect.effect_id,))
         where = _widened(where, d.Need(slots=effect.slots))
-        return await self._decide(request, where, await self._ledger.read(where))
+        return await self._look_first(request, where)
 
     async def withdraw(self, claim: Claim) -> View:
         """Let a claim that may have landed, or may land yet, hold nothing (4.11)."""
         where = claim.where()
-        _, view = await self._decide(Withdraw(claim), where, await self._ledger.read(where))
+        _, view = await self._look_first(Withdraw(claim), where)
         return view
+
+    async def _look_first(self, request: Request, where: Where) -> tuple[d.Decision, View]:
+        return await self._decide(request, where, await self._ledger.read(where))
 
     async def _decide(self, request: Request, where: Where, view: View) -> tuple[d.Decision, View]:
         for lost in range(_MOST_TRIES):

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Final
 
-MOST_KEPT: Final = 50_000
+MOST_KEPT: Final = 20_000
 
 
 class RecentIds:
-    """The ids this process was asked for lately. Wrong guesses cost time, never correctness: the ledger decides."""
+    """The ids this process was asked for lately, in two halves: once the newer one is full, the older one goes. Wrong
+    guesses cost time, never correctness: the ledger decides."""
 
     def __init__(self) -> None:
-        # Not a dict that loses its first key: finding that again walks over every one that was lost before it.
-        self._kept: OrderedDict[bytes, None] = OrderedDict()
+        self._newer: set[bytes] = set()
+        self._older: set[bytes] = set()
+
+    def __len__(self) -> int:
+        return len(self._newer) + len(self._older)
 
     def known(self, slot: bytes | None) -> bool:
         """Whether this id came before; from now on it has."""
         if slot is None:
             return False
-        if slot in self._kept:
+        if slot in self._newer or slot in self._older:
             return True
-        self._kept[slot] = None
-        if len(self._kept) > MOST_KEPT:
-            self._kept.popitem(last=False)
+        if len(self._newer) >= MOST_KEPT // 2:
+            self._older, self._newer = self._newer, set()
+        self._newer.add(slot)
         return False

@@ -62,7 +62,7 @@ def wire_body(
         "tool_call_id": tool_call_id,
         "attempt": attempt,
     }
-    return b'{"tool":%b,"arguments":%b,"context":%b}' % (_json(tool), arguments.encode(), _json(context))
+    return _json({"tool": tool, "arguments": msgspec.Raw(arguments.encode()), "context": context})
 
 
 class Sending:
@@ -87,7 +87,14 @@ class Sending:
         """Send until the outcome is known, the deadline (monotonic) is near, or trying again is not allowed."""
         unknown, pause = False, FIRST_PAUSE_S
         while True:
-            judged = await self._once(order, secrets, trace, deadline)
+            request = self._request(order, secrets, trace)
+            seen = await self._merchant.send(request, deadline_s=deadline - self._clock.monotonic())
+            judged = outcome_of(
+                seen,
+                unavailable_means_not_executed=order.unavailable_means_not_executed,
+                result_cap=self._result_cap,
+                now_s=self._clock.wall_ms() / 1000,
+            )
             self._count(judged.kind)
             if not order.again or judged.kind in (OutcomeKind.SUCCEEDED, OutcomeKind.FAILED):
                 return Sent(judged, unknown)
@@ -98,21 +105,14 @@ class Sending:
             await self._clock.sleep(wait)
             pause *= 2
 
-    async def _once(self, order: Order, secrets: Sequence[str], trace: Trace, deadline: float) -> Judged:
+    def _request(self, order: Order, secrets: Sequence[str], trace: Trace) -> MerchantRequest:
         headers = [*_ALWAYS, ("request-id", trace.request_id)]
         if order.key is not None:
             headers.append(("idempotency-key", order.key))
         if trace.traceparent is not None:
             headers.append(("traceparent", trace.traceparent))
         headers += self._sign(secrets, order.message_id, self._clock.wall_ms() // 1000, order.body)
-        request = MerchantRequest(order.url, tuple(headers), order.body, order.company)
-        seen = await self._merchant.send(request, deadline_s=deadline - self._clock.monotonic())
-        return outcome_of(
-            seen,
-            unavailable_means_not_executed=order.unavailable_means_not_executed,
-            result_cap=self._result_cap,
-            now_s=self._clock.wall_ms() / 1000,
-        )
+        return MerchantRequest(order.url, tuple(headers), order.body, order.company)
 
 
 def recorded_outcome(judged: Judged) -> Outcome | None:

@@ -9,6 +9,7 @@ from gateway.core.identity import Kind, Place, Scope, read_arguments
 from gateway.core.record import Effect, Fault, Mode, Outcome, Status
 from gateway.service.recent_ids import MOST_KEPT, RecentIds
 from gateway.service.settled_answers import KEPT_FOR_S, LARGEST, MOST_BYTES, SettledAnswers, key_of
+from gateway.service.settled_answers import MOST_KEPT as ANSWERS
 
 PLACE = Place("t1", 1, 1)
 EFFECT = Effect(
@@ -74,10 +75,12 @@ def test_p9_4_what_is_kept_is_bounded_in_bytes_and_large_results_are_not_kept():
     """9.4: the oldest go first."""
     answers = SettledAnswers(Clock())
     half = msgspec.structs.replace(EFFECT, outcome=Outcome(Status.SUCCEEDED, b"x" * (LARGEST // 2)))
-    for number in range(2 * MOST_BYTES // (LARGEST // 2)):
+    most = MOST_BYTES // (LARGEST // 2)
+    for number in range(2 * most):
         answers.put(key(f"x{number}"), half, 0)
-    assert answers._bytes <= MOST_BYTES
+        assert len(answers) <= most
     assert answers.get(key("x0")) is None
+    assert answers.get(key(f"x{2 * most - most // 3}")) is not None
     answers.put(key("big"), msgspec.structs.replace(EFFECT, outcome=Outcome(Status.SUCCEEDED, b"x" * LARGEST)), 0)
     assert answers.get(key("big")) is None
 
@@ -87,9 +90,33 @@ def test_p9_4_the_ids_remembered_are_bounded():
     recent = RecentIds()
     for number in range(MOST_KEPT + 10):
         assert not recent.known(number.to_bytes(16, "big"))
+        assert len(recent) <= MOST_KEPT
     assert recent.known((MOST_KEPT).to_bytes(16, "big"))
+    assert recent.known((MOST_KEPT // 2 + 10).to_bytes(16, "big"))
     assert not recent.known((0).to_bytes(16, "big"))
     assert not recent.known(None)
+
+
+def test_p9_4_small_answers_are_bounded_in_number_and_the_oldest_go_first():
+    """9.4"""
+    answers = SettledAnswers(Clock())
+    for number in range(ANSWERS + 10):
+        answers.put(key(f"x{number}"), EFFECT, 0)
+        assert len(answers) <= ANSWERS
+    assert answers.get(key("x0")) is None
+    assert answers.get(key(f"x{ANSWERS // 2 + 10}")) is not None
+    assert answers.get(key(f"x{ANSWERS + 9}")) is not None
+
+
+def test_p4_10_an_answer_that_is_put_again_is_the_later_one():
+    """4.10: whichever half the earlier one is in by then."""
+    answers = SettledAnswers(Clock())
+    answers.put(key("x"), EFFECT, 0)
+    for number in range(ANSWERS // 2):
+        answers.put(key(f"y{number}"), EFFECT, 0)
+    assert answers.get(key("x")) == (EFFECT, 0)
+    answers.put(key("x"), EFFECT, 1_000)
+    assert answers.get(key("x")) == (EFFECT, 1_000)
 
 
 @pytest.mark.parametrize(
@@ -133,5 +160,4 @@ def test_p9_4_what_a_refusal_holds_is_counted_too():
     )
     for number in range(2 * MOST_BYTES // 60_000):
         answers.put(key(f"x{number}"), refused, 0)
-    assert answers._bytes <= MOST_BYTES
-    assert len(answers._kept) < MOST_BYTES // 60_000 + 1
+        assert len(answers) <= MOST_BYTES // 60_000
