@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from itertools import cycle
 from statistics import median
 from typing import Any, Final
 
-from benchmarks.ledger_size.calls import Calls, Times, fill, look_again, store
+from benchmarks.ledger_size.calls import CALLS_A_CONVERSATION, Calls, Times, fill, look_again, store
 from gateway.adapters.ledger_keys import BUCKETS, Bucket
 from gateway.adapters.redis_commands import Commands
 from gateway.adapters.redis_ledger import RedisLedger
 from gateway.adapters.redis_seals import RedisSeals
 from gateway.adapters.system import SystemClock
+from gateway.core.requests import Claim
 from gateway.service.deciding import Decider
 from gateway.service.seal_events import SealEvents
 
@@ -30,7 +32,9 @@ KINDS: Final = {
     b"F": "feeds",
 }
 """By the letter behind the hash tag (docs/architecture.md)."""
-_SAMPLE: Final = 400
+SMALL: Final = 1_000
+"""Records of the ledger beside the one that grows."""
+_SAMPLE: Final = 1_000
 
 
 @dataclass(slots=True)
@@ -62,13 +66,22 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
-    """Median µs of one trip, one at a time, with so many records in the ledger."""
+class Trips:
+    """Median µs of one trip, one at a time."""
 
-    records: int
     claim_us: float
     settle_us: float
     replay_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Trips with so many records in the ledger, and in the same moments to one that stays at SMALL: a machine that is
+    slow for a while is slow for both, so what tells is how they compare."""
+
+    records: int
+    grown: Trips
+    small: Trips
 
 
 @dataclass(slots=True)
@@ -124,24 +137,47 @@ async def seal_all(commands: Commands) -> None:
     await sealing.once()
 
 
-async def speed(decider: Decider, calls: Calls, records: int, known: list[Any]) -> Speed:
-    """Beside what is there, a few hundred calls more, one at a time."""
-    times = Times()
-    source = calls.conversations()
-    for _ in range(_SAMPLE // 4):
-        await store(decider, next(source), [calls.result() for _ in range(4)], times)
-    await look_again(decider, known[:_SAMPLE], None, times)
-    return Speed(records, *(median(each) * 1e6 for each in (times.claim, times.settle, times.replay)))
+class _Timed:
+    """A ledger to which trips are timed: a few hundred calls more than it has, and some that it has again."""
+
+    def __init__(self, decider: Decider, calls: Calls, known: list[Claim]) -> None:
+        self._decider = decider
+        self._calls = calls
+        self._source = calls.conversations()
+        self._known = cycle(known)
+        self._times = Times()
+
+    async def once(self) -> None:
+        conversation = next(self._source)
+        await store(self._decider, conversation, [self._calls.result() for _ in conversation], self._times)
+        await look_again(self._decider, next(self._known), self._times)
+
+    def trips(self) -> Trips:
+        return Trips(*(median(each) * 1e6 for each in (self._times.claim, self._times.settle, self._times.replay)))
+
+
+async def speed(records: int, grown: _Timed, small: _Timed) -> Speed:
+    for _ in range(_SAMPLE // CALLS_A_CONVERSATION):
+        await grown.once()
+        await small.once()
+    return Speed(records, grown.trips(), small.trips())
 
 
 async def grow(
-    commands: Commands, decider: Decider, sizes: list[int], size_at: int, say: Callable[[str], None]
+    commands: Commands,
+    decider: Decider,
+    beside: Decider,
+    sizes: list[int],
+    size_at: int,
+    say: Callable[[str], None],
 ) -> Measured:
-    """Fill step by step; measure the size once, the speed at each step."""
+    """Fill step by step; measure the size once, the speed at each step. `beside` is of another ledger, to compare."""
     measured, calls, there = Measured(), Calls(), 0
     await fill(decider, Calls(seed=0), 4)  # from here on the server knows the script
     await commands.do("FLUSHALL")
     before = await used_memory(commands)
+    others = Calls(seed=2)
+    known_beside = await fill(beside, others, SMALL)
     for records in sizes:
         say(f"{records:,} records")
         known = await fill(decider, calls, records - there)
@@ -149,9 +185,7 @@ async def grow(
         if records == size_at:
             await seal_all(commands)
             measured.size = await size(commands, records, before)
-        measured.speeds.append(await speed(decider, calls, records, known))
+        timed = _Timed(decider, calls, known), _Timed(beside, others, known_beside)
+        measured.speeds.append(await speed(records, *timed))
         there += _SAMPLE
     return measured
-
-
-Grow = Callable[..., Awaitable[Measured]]
