@@ -79,6 +79,10 @@ def _effect_in(payload: bytes) -> Effect:
 def slot_payload(slot: CallSlot, records: Mapping[bytes, Effect | None]) -> bytes:
     """A slot points to the records of its latest bindings, so that a look at the slot brings them too (4.10);
     `records` are those that stand once it is written."""
+    if len(slot.bindings) == 1:
+        short = packing.pack_one_as_recorded(slot.bindings[0], records)
+        if short is not None:
+            return b"\x01" + slot.bindings[0].effect[:16] + short
     latest = slot.bindings[-_POINTERS:]
     pointers = b"".join([b.effect[:16] for b in latest])
     return bytes((len(latest),)) + pointers + packing.pack_slot(slot, records, len(latest))

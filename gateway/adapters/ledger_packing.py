@@ -56,8 +56,6 @@ def pack_slot(slot: CallSlot, records: Mapping[bytes, Effect | None], pointed: i
     """The last `pointed` bindings are to effects that the payload names before this. One that says what its effect's
     record says, the record that `records` has, is a number: it is read together with that record, or it is nothing."""
     first = len(slot.bindings) - pointed
-    if pointed == len(slot.bindings) == 1 and _as_recorded(slot.bindings[0], records.get(slot.bindings[0].effect)):
-        return _ONE_AS_RECORDED[slot.bindings[0].open]  # nearly every slot
     return _encode(
         [
             int(b.open)
@@ -66,6 +64,12 @@ def pack_slot(slot: CallSlot, records: Mapping[bytes, Effect | None], pointed: i
             for place, b in enumerate(slot.bindings)
         ]
     )
+
+
+def pack_one_as_recorded(binding: Binding, records: Mapping[bytes, Effect | None]) -> bytes | None:
+    """What `pack_slot` makes of a slot of one binding that is pointed to and says what its record says, as nearly every
+    one does; else None."""
+    return _ONE_AS_RECORDED[binding.open] if _as_recorded(binding, records.get(binding.effect)) else None
 
 
 def unpack_slot(raw: bytes, pointers: list[bytes], records: Mapping[bytes, Effect | None]) -> CallSlot:
@@ -174,8 +178,7 @@ def _pack_event(event: Event, same: bool) -> bytes:
         id_ = id_[:PREFIX]
     packed: list[Any] = [_TYPE[event.type], id_]
     for name, value in event.data.items():
-        shorter = _SHORT.get(name)
-        packed += (_SAID.get(name, name), value if shorter is None else shorter(value))
+        packed += (_SAID.get(name, name), _SHORT[name](value) if name in _SHORT else value)
     return _encode(packed)
 
 

@@ -250,15 +250,14 @@ def field_digests(arguments: Mapping[str, Json], limit: int | None = FIELDS_KEPT
     Of more than `limit` fields (None: no limit), those whose names sort first. The fingerprint decides whether two
     calls differ; this only says where, so it may be cheap.
     """
-    return {name: _checksum(arguments[name]) for name in sorted(arguments)[:limit]}
-
-
-def _checksum(value: Json) -> int:
-    if isinstance(value, str):
-        return crc32(value.encode(), 1)
-    if type(value) is int:
-        return crc32(str(value).encode())
-    return crc32(canonical_bytes(value)[0])
+    found: dict[str, int] = {}
+    for name in sorted(arguments)[:limit]:
+        value = arguments[name]
+        if type(value) is str:
+            found[name] = crc32(value.encode(), 1)
+        else:
+            found[name] = crc32(str(value).encode() if type(value) is int else canonical_bytes(value)[0])
+    return found
 
 
 def differing_fields(ours: Mapping[str, int], kept: Mapping[str, int]) -> list[str]:
