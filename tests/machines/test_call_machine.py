@@ -521,6 +521,8 @@ class Model:
         return "gone"
 
     def lose(self, work, token):
+        if work is not None and work.key in self.marks:
+            return "late"
         if work is not None and work.status is EXECUTING and work.tokens[-1] == token:
             work.status, work.was_unknown, work.moved = UNKNOWN, True, self.now
         return "late"

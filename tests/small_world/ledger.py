@@ -84,8 +84,9 @@ class Ledger:
             if value is not None:
                 standing[name] = self._number(name, _stamped(value, now_ms), earlier)
         after = {id_: self._standing(standing, id_) for id_ in writes.effects}
+        released = {event.effect_id for event in writes.events if event.type == "effect.released"}
         for id_ in writes.effects:
-            check_record(before[id_], after[id_])
+            check_record(before[id_], after[id_], released=id_ in released)
         check_events(before, after, writes.events)
         check_approvals(before, after, writes.events, needed=self.approved)
         seen = self._after(view, writes, list(values), standing, now_ms)

@@ -39,8 +39,9 @@ def status_of(effect: Effect | None) -> Status:
     return S.ABSENT if effect is None else effect.status
 
 
-def check_record(before: Effect | None, after: Effect | None) -> None:
-    """4.1: the table has a cell for this; 4.6: under at_most_once nothing unknown is sent again by itself."""
+def check_record(before: Effect | None, after: Effect | None, *, released: bool) -> None:
+    """4.1: the table has a cell for this; 4.6: under at_most_once nothing unknown is sent again by itself. `released`:
+    its events say that its holder gave it back, having sent nothing: that token may be forgotten."""
     was, now = status_of(before), status_of(after)
     if was is not now and not any(now in reached for reached in TRANSITIONS[was].values()):
         raise Broken(f"4.1: a record went from {was.value} to {now.value}")
@@ -51,7 +52,7 @@ def check_record(before: Effect | None, after: Effect | None) -> None:
         raise Broken("4.6: an unknown outcome was run again under at_most_once")
     if was in SETTLED and before.outcome != after.outcome:
         raise Broken(f"4.1: the outcome of a {was.value} record was changed")
-    given_back = was is S.EXECUTING and now in (S.INDETERMINATE, S.ABSENT)  # by a holder that sent nothing
+    given_back = released or (was is S.EXECUTING and now is S.INDETERMINATE)
     if before.tokens[: -1 if given_back else None] != after.tokens[: len(before.tokens) - given_back]:
         raise Broken("4.4: a token that was issued is forgotten")
 
