@@ -5,7 +5,6 @@ Ended by who starts them. Everything here blocks, for a moment at a time.
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import redis
+
+from benchmarks.processes import free_port
 
 START_S = 60.0
 """A bound for what should be there in seconds; nothing is measured against it."""
@@ -31,18 +32,6 @@ def until(condition: Callable[[], Any], what: str) -> Any:
             pass
         assert time.monotonic() < deadline, f"it never came true: {what}"
         time.sleep(0.01)
-
-
-def free_ports(count: int) -> list[int]:
-    """Some that were free a moment ago."""
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for each in held:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in held]
-    finally:
-        for each in held:
-            each.close()
 
 
 class Server:
@@ -102,7 +91,7 @@ class Cluster:
 
     def __init__(self, program: str, folder: Path, *, primaries: int = 3, replicas: int = 0) -> None:
         count = primaries * (1 + replicas)
-        ports = free_ports(2 * count)
+        ports = [free_port() for _ in range(2 * count)]
         self.primaries = primaries
         self.servers: list[Server] = []
         for number in range(count):
@@ -209,7 +198,7 @@ class Watched:
     SERVICE = "ledger"
 
     def __init__(self, program: str, folder: Path) -> None:
-        ports = free_ports(6)
+        ports = [free_port() for _ in range(6)]
         self._program = program
         self._folder = folder
         self.servers = [self._server(number, port, ports[0]) for number, port in enumerate(ports[:3])]

@@ -258,13 +258,14 @@ class MovableTime:
     """Stands in for the time module inside fakeredis."""
 
     def __init__(self) -> None:
-        self._now = time.time()
+        self._ms = int(time.time() * 1000)
 
     def time(self) -> float:
-        return self._now
+        """In the middle of a millisecond, so that no rounding makes it another one."""
+        return (self._ms + 0.5) / 1000
 
     def advance(self, ms: int) -> None:
-        self._now += ms / 1000
+        self._ms += ms
 
     def __getattr__(self, name: str) -> Any:
         return getattr(time, name)

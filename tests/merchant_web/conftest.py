@@ -6,7 +6,6 @@ import base64
 import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.processes import free_port
 from merchant_sdk import sign
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,13 +77,6 @@ class Client:
         context = {"company": "acme", "conversation": "c-1", "turn": None, "tool_call_id": "x", "attempt": None}
         body = json.dumps({"idempotency_key": key, "tool": "place_order", "context": context}).encode()
         return self.send("POST", f"{self.prefix}/status", body, self.signed(body, f"status_{key}", keyed=False))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="session")
