@@ -28,7 +28,7 @@ async def redis_server(folder: Path) -> AsyncIterator[LedgerUrl]:
     process = await asyncio.create_subprocess_exec(program, *settings, stdout=asyncio.subprocess.DEVNULL)
     try:
         client = open_client(url)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while True:
                 try:
                     await client.ping()
