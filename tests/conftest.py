@@ -1,4 +1,6 @@
-"""Which examples Hypothesis tries: the same ones in every run (`make test`), or new ones (`make test-full`).
+"""What holds for all tests: which examples Hypothesis tries, and where temporary folders are.
+
+The examples are the same ones in every run (`make test`), or new ones (`make test-full`).
 
 A test fails because of what was changed, not because the examples were luckier last time. With the example that failed
 stands a line that tries it again, `@reproduce_failure(...)`. For a search in one file, as `make test-full` does it:
@@ -7,10 +9,17 @@ stands a line that tries it again, `@reproduce_failure(...)`. For a search in on
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+
+# The path of a socket has 107 bytes, on BSD and macOS 103. Those of the servers that tests start are in their temporary
+# folders, whose own names take up to 80 of them.
+if len(tempfile.gettempdir()) > 16 and os.access("/tmp", os.W_OK):
+    os.environ["TMPDIR"] = tempfile.tempdir = "/tmp"
 
 # How fast the machine is says nothing of what is tested: no example has a time limit, none is refused as too slow.
 _ANY_MACHINE: dict[str, Any] = {
