@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,10 @@ class Client:
     def send(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Said:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=BOUND_S)
         try:
-            connection.request(method, path, body or None, headers or {})
+            # A server may answer a large body before it has read all of it, and close. What it said then is here all the
+            # same: it came before the reset did.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                connection.request(method, path, body or None, headers or {})
             answer = connection.getresponse()
             return Said(answer.status, answer.read(), {k.lower(): v for k, v in answer.getheaders()})
         finally:
