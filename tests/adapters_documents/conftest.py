@@ -49,7 +49,7 @@ async def commands(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
         if request.param == "redis":
             url = await stack.enter_async_context(redis_server(tmp_path_factory.mktemp("r")))
         client = open_client(url)
-        front = Commands(client)
+        front = Commands(client, connect_timeout_s=60, command_timeout_s=60)
         yield front
         await front.close()
         await client.aclose()

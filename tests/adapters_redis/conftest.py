@@ -141,7 +141,7 @@ async def commands(ledger: LocalRedis) -> AsyncIterator[Commands]:
     """To the real server."""
     assert ledger.socket is not None
     client = open_client(LedgerUrl.for_socket(ledger.socket))
-    front = Commands(client)
+    front = Commands(client, connect_timeout_s=60, command_timeout_s=60)
     yield front
     await front.close()
     await client.aclose()

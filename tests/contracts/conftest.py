@@ -306,7 +306,7 @@ def memory_time(monkeypatch: pytest.MonkeyPatch) -> MovableTime:
 @pytest.fixture
 async def memory_bench(memory_time: MovableTime) -> AsyncIterator[Bench]:
     client = open_client(parse_ledger_url("memory"))
-    commands = Commands(client)
+    commands = Commands(client, connect_timeout_s=60, command_timeout_s=60)
     yield Bench(commands, "memory")
     await commands.close()
     await client.aclose()
@@ -315,7 +315,7 @@ async def memory_bench(memory_time: MovableTime) -> AsyncIterator[Bench]:
 @pytest.fixture
 async def redis_bench(redis_socket: Path) -> AsyncIterator[Bench]:
     client = open_client(LedgerUrl.for_socket(redis_socket))
-    commands = Commands(client)
+    commands = Commands(client, connect_timeout_s=60, command_timeout_s=60)
     await commands.do("FLUSHALL")
     yield Bench(commands, "redis")
     await commands.close()
