@@ -22,8 +22,8 @@ serve: setup ## Run the gateway for development, on loopback
 test: setup lint ## Check everything and run the tests
 	$(PYTEST) -m "not slow"
 
-test-full: setup lint ## The same with the long searches
-	$(PYTEST)
+test-full: setup lint ## The same with the long searches, and with examples that were not tried before
+	$(PYTEST) --hypothesis-profile=new-examples
 
 check: setup lint ## Style, types, layers and documentation
 	@if [ -d tests/docs ]; then $(BIN)/python -m pytest tests/docs; fi

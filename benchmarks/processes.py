@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import random
 import shutil
@@ -11,7 +12,7 @@ import socket
 import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -24,6 +25,9 @@ _LOOK_EVERY_S: Final = 0.02
 _LAST_LINES: Final = 15
 _PORTS: Final = (10_240, 32_768)
 _PORT_TRIES: Final = 100
+_held: Final = ExitStack()
+"""What holds the ports that were given, until the process ends."""
+atexit.register(_held.close)
 
 
 class StartFailed(Exception):
@@ -37,11 +41,23 @@ def redis_program() -> str | None:
 
 def free_port() -> int:
     """A loopback port nobody listens on right now, below those that the system gives to outgoing connections: one to a
-    server that was killed could otherwise be given the server's own port, and talk to itself."""
+    server that was killed could otherwise be given the server's own port, and talk to itself.
+
+    It stays this process's while it lives, also between a server's end and its next start: the UDP port of the same
+    number is held, and a number whose UDP port somebody holds is not given.
+    """
     for _ in range(_PORT_TRIES):
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind((LOOPBACK, random.SystemRandom().randrange(*_PORTS)))
-            return int(probe.getsockname()[1])
+        port = random.SystemRandom().randrange(*_PORTS)
+        token = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            token.bind((LOOPBACK, port))
+            with socket.socket() as probe:
+                probe.bind((LOOPBACK, port))
+        except OSError:
+            token.close()
+            continue
+        _held.enter_context(token)
+        return port
     raise StartFailed("there is no free port on loopback")
 
 

@@ -56,8 +56,9 @@ class Script:
     async def run_each(
         self, commands: SendsCommands, calls: Sequence[tuple[Sequence[Argument], Sequence[Argument]]]
     ) -> list[Any]:
-        """Run it once for each (keys, args), all in one write where there is one server; all replies in order."""
-        if len(calls) == 1 or not commands.one_server:
+        """Run it once for each (keys, args), all in one write where there is one server; all replies in order.
+        For none, nothing is sent."""
+        if len(calls) <= 1 or not commands.one_server:
             return await asyncio.gather(*(self.run(commands, keys, args) for keys, args in calls))
         tails = [(len(keys), *keys, *args) for keys, args in calls]
         try:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import uvloop
@@ -60,12 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
         "http.port": arguments.port,
         "dev": arguments.dev,
     }
-    lines = _log_to_stderr(arguments.log_level)
-    try:
+    with _log_to_stderr(arguments.log_level) as lines:
         return _serve(flags, arguments.config, lines)
-    finally:
-        logging.getLogger().removeHandler(lines)
-        lines.close()
 
 
 def _serve(flags: Mapping[str, object], config: Path | None, lines: ErrorLines) -> int:
@@ -107,10 +104,20 @@ def _kept(settings: Settings) -> str:
     return " (nothing survives a restart)" if kind == "memory" else ""
 
 
-def _log_to_stderr(level: str) -> ErrorLines:
+@contextlib.contextmanager
+def _log_to_stderr(level: str) -> Iterator[ErrorLines]:
+    """As it was before, afterwards: whoever called this in a process of theirs has a log of their own."""
     handler = ErrorLines()
     handler.setFormatter(LogLines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    logging.getLogger("oncegate").setLevel(level.upper())
-    logging.getLogger("gateway").setLevel(level.upper())
-    return handler
+    ours = [logging.getLogger(name) for name in ("oncegate", "gateway")]
+    before = [each.level for each in ours]
+    for each in ours:
+        each.setLevel(level.upper())
+    try:
+        yield handler
+    finally:
+        for each, was in zip(ours, before, strict=True):
+            each.setLevel(was)
+        logging.getLogger().removeHandler(handler)
+        handler.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import socket
 import sys
 from collections import Counter
@@ -145,7 +146,13 @@ class _Quiet(uvicorn.Server):
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A loopback port nobody listens on right now, below those that the system gives to outgoing connections: one of
+    these could take it while the gateway is killed."""
+    chance = random.SystemRandom()
+    for _ in range(100):
+        port = chance.randrange(10_240, 32_768)
+        with contextlib.suppress(OSError), socket.socket() as probe, socket.socket(type=socket.SOCK_DGRAM) as beside:
+            beside.bind(("127.0.0.1", port))
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise GatewayDidNotStart("there is no free port on loopback")

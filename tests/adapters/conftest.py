@@ -71,7 +71,7 @@ class Peer:
                 pass
         self._merchant.left.set()
 
-    async def drip(self, data: bytes, gap_s: float = 0.01) -> None:
+    async def drip(self, data: bytes, gap_s: float = 0.03) -> None:
         """One byte at a time for ever, or until the gateway leaves."""
         leaving = asyncio.ensure_future(self.gone())
         try:
@@ -103,10 +103,10 @@ class Merchant:
     def url(self, host: str | None = None, path: str = "/tools") -> str:
         return f"{self.scheme}://{host or self.address}:{self.port}{path}"
 
-    async def open(self, address: str, context: ssl.SSLContext | None, port: int = 0) -> None:
-        self._server = await asyncio.start_server(self._accepted, address, port, ssl=context)
-        self.address = address
-        self.port = self._server.sockets[0].getsockname()[1]
+    async def open(self, listener: socket.socket, context: ssl.SSLContext | None) -> None:
+        """On a duplicate of `listener`: the port stays taken when this merchant closes."""
+        self._server = await asyncio.start_server(self._accepted, sock=listener.dup(), ssl=context)
+        self.address, self.port = listener.getsockname()[:2]
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -137,11 +137,27 @@ class Street:
     def __init__(self) -> None:
         self._stack = contextlib.AsyncExitStack()
 
+    def bound(self, address: str = "127.0.0.1", port: int = 0) -> socket.socket:
+        """A port at which nobody listens yet, and nobody else can: connections to it are refused."""
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        held = self._stack.enter_context(socket.socket(family))
+        held.bind((address, port))
+        return held
+
+    def bound_twice(self) -> tuple[socket.socket, socket.socket]:
+        """One port number at 127.0.0.1 and at 127.0.0.2."""
+        for _ in range(100):
+            first = self.bound()
+            with contextlib.suppress(OSError):
+                return first, self.bound("127.0.0.2", first.getsockname()[1])
+        raise AssertionError("no port is free at both addresses")
+
     async def merchant(
-        self, script: Script, *, tls: ssl.SSLContext | None = None, address: str = "127.0.0.1", port: int = 0
+        self, script: Script, *, tls: ssl.SSLContext | None = None, listener: socket.socket | None = None
     ) -> Merchant:
+        """On a port of its own, or on one that is `bound`."""
         merchant = Merchant(script, "https" if tls else "http")
-        await merchant.open(address, tls, port)
+        await merchant.open(listener or self.bound(), tls)
         self._stack.push_async_callback(merchant.close)
         return merchant
 

@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import gzip
 import logging
+import select
 import socket
 import ssl
 import threading
@@ -18,7 +19,8 @@ from gateway.adapters.merchant_http import HttpLimits, MerchantHttp
 from gateway.core.outcome import OutcomeKind, Reason, SeenKind, outcome_of
 
 DEADLINE = 0.3  # the deadline under test
-AMPLE = 20.0  # never reached by a passing test
+PATIENCE = (DEADLINE, 10 * DEADLINE, 100 * DEADLINE)  # tried in turn where a slow machine needs more to get that far
+AMPLE = 60.0  # never reached by a passing test
 
 
 async def answering(peer):
@@ -30,6 +32,16 @@ async def answering(peer):
 async def silent(peer):
     await peer.request()
     await peer.gone()
+
+
+async def cut_off(client, request):
+    """What is seen of a request that was sent, and then cut off at its deadline; where the machine was too slow to send
+    it in time, that is what is seen, and a longer one is tried."""
+    for deadline in PATIENCE:
+        seen = await client.send(request, deadline_s=deadline)
+        if seen.sent:
+            break
+    return seen
 
 
 def outcome(seen):
@@ -70,7 +82,7 @@ async def test_p6_the_request_on_the_wire_is_one_post_with_the_given_headers_and
 async def test_k3_01_a_timeout_after_the_commit_is_an_unknown_outcome(street, call):
     """K3-01, 5: the merchant has the request and stays silent; the bytes left, so nobody can know."""
     merchant = await street.merchant(silent)
-    seen = await street.client().send(call(merchant.url()), deadline_s=DEADLINE)
+    seen = await cut_off(street.client(), call(merchant.url()))
     assert (seen.kind, seen.reason, seen.sent) == (SeenKind.TIMEOUT, Reason.TIMED_OUT, True)
     assert outcome(seen) is OutcomeKind.UNKNOWN
     async with asyncio.timeout(AMPLE):
@@ -202,8 +214,7 @@ async def test_k3_09_a_dripping_merchant_is_cut_at_the_deadline(street, call, be
         await peer.drip(drop)
 
     merchant = await street.merchant(dripping)
-    # A busy machine may take a third of a second to connect, and then nothing was sent.
-    seen = await street.client().send(call(merchant.url()), deadline_s=4 * DEADLINE)
+    seen = await cut_off(street.client(), call(merchant.url()))
     assert (seen.kind, seen.sent) == (SeenKind.TIMEOUT, True)
     async with asyncio.timeout(AMPLE):
         await merchant.left.wait()
@@ -264,17 +275,29 @@ async def test_k3_09_the_deadline_covers_the_look_up_and_the_wait_for_a_connecti
 
 async def test_p5_a_call_whose_turn_comes_too_late_is_not_sent_rather_than_cut_off(street, call):
     """5, 5.2: begun with little of its deadline left, its outcome would most likely be unknown to everybody."""
-    merchant = await street.merchant(silent)
-    client = street.client(limits=HttpLimits(per_merchant=1))
-    first, second = await asyncio.gather(
-        client.send(call(merchant.url()), deadline_s=DEADLINE * 4),
-        client.send(call(merchant.url()), deadline_s=DEADLINE * 5),
-    )
-    assert (first.kind, first.sent) == (SeenKind.TIMEOUT, True)
-    assert (second.kind, second.reason, second.sent) == (SeenKind.NOT_CONNECTED, Reason.TOO_LATE, False)
+    gate = asyncio.Event()
+
+    async def script(peer):
+        await peer.request()
+        await gate.wait()
+        await peer.answer()
+
+    for deadline in PATIENCE:  # its turn has to come between its latest start and its deadline
+        gate.clear()
+        merchant = await street.merchant(script)
+        client = street.client(limits=HttpLimits(per_merchant=1))
+        first = asyncio.ensure_future(client.send(call(merchant.url()), deadline_s=AMPLE))
+        async with asyncio.timeout(AMPLE):
+            await merchant.asked.wait()
+        asyncio.get_running_loop().call_later(deadline * 0.85, gate.set)
+        second = await client.send(call(merchant.url()), deadline_s=deadline)
+        assert (await first).kind is SeenKind.REPLY
+        assert (second.sent, len(merchant.requests)) == (False, 1)
+        if second.kind is SeenKind.NOT_CONNECTED:
+            break
+    assert (second.kind, second.reason) == (SeenKind.NOT_CONNECTED, Reason.TOO_LATE)
     judged = outcome_of(second)
     assert (judged.kind, judged.code) == (OutcomeKind.NOT_SENT, "merchant_unreachable")
-    assert len(merchant.requests) == 1
 
 
 @pytest.mark.parametrize("deadline", [0, -1.0])
@@ -330,14 +353,12 @@ async def test_k3_13_a_name_that_does_not_resolve_is_not_sent(street, call):
 
 async def test_k3_13_a_refused_port_is_not_sent(street, call):
     """K3-13: nobody listens; then somebody does."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    closed = street.bound()
     client = street.client()
-    request = call(f"http://127.0.0.1:{port}/")
+    request = call(f"http://127.0.0.1:{closed.getsockname()[1]}/")
     seen = await client.send(request, deadline_s=AMPLE)
     assert (seen.kind, seen.reason, seen.sent) == (SeenKind.NOT_CONNECTED, Reason.CONNECT_FAILED, False)
-    await _sent_after_repair(client, request, await street.merchant(answering, port=port))
+    await _sent_after_repair(client, request, await street.merchant(answering, listener=closed))
 
 
 YESTERDAY = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
@@ -352,14 +373,15 @@ async def test_k3_13_a_bad_certificate_is_not_sent_and_never_bypassed(
     street, call, certified, trusting, names, options
 ):
     """K3-13: expired, or for another name; repaired, the same request goes."""
-    bad = await street.merchant(answering, tls=certified(*names, **options))
+    listener = street.bound()
+    bad = await street.merchant(answering, tls=certified(*names, **options), listener=listener)
     client = street.client(ssl_context=trusting(), resolve=_resolve_to(["127.0.0.1"]))
     request = call(bad.url("shop.example"))
     seen = await client.send(request, deadline_s=AMPLE)
     assert (seen.kind, seen.reason, seen.sent) == (SeenKind.NOT_CONNECTED, Reason.CERTIFICATE_INVALID, False)
     assert bad.requests == []
     await bad.close()
-    good = await street.merchant(answering, tls=certified("shop.example"), port=bad.port)
+    good = await street.merchant(answering, tls=certified("shop.example"), listener=listener)
     await _sent_after_repair(client, request, good)
 
 
@@ -420,7 +442,9 @@ async def test_p5_a_connection_closed_before_the_first_byte_is_certainly_not_use
         assert (seen.kind, dialled, len(merchant.requests)) == (SeenKind.REPLY, 1, 2)
         return
     seen = await client.send(call(merchant.url()), deadline_s=DEADLINE)
-    assert (seen.kind, seen.sent, merchant.requests) == (SeenKind.NOT_CONNECTED, False, [])
+    # It dials until it is too late; the deadline may pass in the last of these dials.
+    assert seen.kind in (SeenKind.NOT_CONNECTED, SeenKind.TIMEOUT)
+    assert (seen.sent, merchant.requests) == (False, [])
     assert outcome(seen) is OutcomeKind.NOT_SENT
 
 
@@ -546,8 +570,12 @@ async def test_p5_2_an_idle_connection_that_was_closed_or_spoke_unasked_is_not_u
     merchant = ThreadedMerchant(after_first)
     client = street.client()
     first = await client.send(call(merchant.url), deadline_s=AMPLE)
+    (idle,) = client._pool._connections
     merchant.act.set()
-    merchant.acted.wait(AMPLE)
+    assert merchant.acted.wait(AMPLE)
+    looking = select.poll()  # with the loop standing still, until what it did is here
+    looking.register(idle._transport.get_extra_info("socket").fileno(), select.POLLIN)
+    assert looking.poll(AMPLE * 1000)
     if noticed:
         for _ in range(5):
             await asyncio.sleep(0)
@@ -626,8 +654,9 @@ async def test_k6_02_a_name_that_changes_its_answer_leads_nowhere_new(street, ca
         await peer.request()
         await peer.answer(b"{}", "200 OK", "Connection: close")
 
-    shop = await street.merchant(once)
-    inside = await street.merchant(answering, address="127.0.0.2", port=shop.port)
+    there, beside = street.bound_twice()
+    shop = await street.merchant(once, listener=there)
+    inside = await street.merchant(answering, listener=beside)
     resolve = _resolve_to(["127.0.0.1"], ["127.0.0.2"])
     client = street.client(resolve=resolve, allow_http=True)
     request = call(shop.url("shop.example"))
@@ -640,8 +669,9 @@ async def test_k6_02_a_name_that_changes_its_answer_leads_nowhere_new(street, ca
 
 async def test_k6_02_a_kept_connection_goes_on_to_the_address_that_was_judged(street, call):
     """K6-02: keep-alive, and the name now answers loopback."""
-    shop = await street.merchant(answering)
-    inside = await street.merchant(answering, address="127.0.0.2", port=shop.port)
+    there, beside = street.bound_twice()
+    shop = await street.merchant(answering, listener=there)
+    inside = await street.merchant(answering, listener=beside)
     client = street.client(resolve=_resolve_to(["127.0.0.1"], ["127.0.0.2"]))
     for _ in range(3):
         assert (await client.send(call(shop.url("shop.example")), deadline_s=AMPLE)).kind is SeenKind.REPLY

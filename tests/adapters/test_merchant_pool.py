@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import select
 import socket
 from ipaddress import ip_address, ip_network
 
@@ -14,7 +15,8 @@ from gateway.adapters.merchant_http import HttpLimits
 from gateway.core.outcome import Reason, SeenKind
 
 DEADLINE = 0.3  # the deadline under test
-AMPLE = 20.0  # never reached by a passing test
+PATIENCE = (DEADLINE, 10 * DEADLINE, 100 * DEADLINE)  # tried in turn where a slow machine needs more to get that far
+AMPLE = 60.0  # never reached by a passing test
 
 
 async def answering(peer):
@@ -63,6 +65,13 @@ def is_at_rest(client, limits):
     return True
 
 
+def arrived(connection):
+    """Wait, with the loop standing still, until what the other end did is here."""
+    looking = select.poll()
+    looking.register(connection._transport.get_extra_info("socket").fileno(), select.POLLIN)
+    assert looking.poll(AMPLE * 1000)
+
+
 async def test_p5_2_a_merchants_calls_take_turns_in_the_order_they_came(street, call):
     """5.2: no more than `per_merchant` at once, and whoever waits longest is next."""
     gate = Gate()
@@ -75,10 +84,14 @@ async def test_p5_2_a_merchants_calls_take_turns_in_the_order_they_came(street, 
     for _ in range(5):
         await asyncio.sleep(0)
     assert len(gate.held) == 2
-    await gate.let(8)
+    for held in range(3, 9):
+        await gate.let(1)  # one is answered, so one place comes free, for one
+        await gate.holds(held)
+        assert len(gate.held) == held
+    await gate.let(2)
     assert {seen.kind for seen in await asyncio.gather(*sending)} == {SeenKind.REPLY}
     assert sorted(gate.held[:2]) == bodies[:2]
-    assert [int(body) // 2 for body in gate.held] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert gate.held[2:] == bodies[2:]
     assert merchant.connections == 2
     assert is_at_rest(client, limits)
 
@@ -235,6 +248,7 @@ async def test_p5_a_server_that_hangs_up_or_speaks_first_is_not_sent_anything(st
         if not banner:
             accepted.close()
         held.append(accepted)
+        arrived(connection)
         return connection
 
     held = []
@@ -258,7 +272,8 @@ async def test_p9_2_the_addresses_of_a_name_are_tried_in_turn(street, call, cert
     async def resolve(host, port):
         return [dead, ip_address("127.0.0.1")]
 
-    merchant = await street.merchant(answering, tls=certified("shop.example"))
+    there, at_the_dead = street.bound_twice()
+    merchant = await street.merchant(answering, tls=certified("shop.example"), listener=there)
     if first != "refuses":
 
         async def bad(peer):
@@ -266,10 +281,12 @@ async def test_p9_2_the_addresses_of_a_name_are_tried_in_turn(street, call, cert
                 await peer.gone()
             await peer.write(b"not TLS at all\r\n")
 
-        await street.merchant(bad, address="127.0.0.2", port=merchant.port)
+        await street.merchant(bad, listener=at_the_dead)
     client = street.client(resolve=resolve, ssl_context=trusting(), allow=(ip_network("127.0.0.0/8"),))
-    deadline = 2.0 if first == "is_silent" else AMPLE
-    seen = await client.send(call(merchant.url("shop.example")), deadline_s=deadline)
+    for deadline in (2.0, 20.0, 60.0) if first == "is_silent" else (AMPLE,):
+        seen = await client.send(call(merchant.url("shop.example")), deadline_s=deadline)
+        if seen.sent:
+            break
     assert (seen.kind, len(merchant.requests)) == (SeenKind.REPLY, 1)
 
 
@@ -278,7 +295,7 @@ async def test_p9_2_an_ipv6_literal_is_dialled_with_its_host_in_brackets(street,
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
     try:
-        merchant = await street.merchant(answering, address="::1")
+        merchant = await street.merchant(answering, listener=street.bound("::1"))
     except OSError:
         pytest.skip("no IPv6 loopback here")
     client = street.client(allow=(ip_network("::1/128"),))
@@ -384,8 +401,13 @@ async def test_p5_2_a_later_deadline_on_a_kept_connection_is_waited_for(street, 
 
     merchant = await street.merchant(script)
     client = street.client()
-    await client.send(call(merchant.url()), deadline_s=DEADLINE)
-    asyncio.get_running_loop().call_later(DEADLINE * 1.2, fired.set)
+    for deadline in PATIENCE:
+        first = await client.send(call(merchant.url()), deadline_s=deadline)
+        if first.kind is SeenKind.REPLY:
+            break
+    assert first.kind is SeenKind.REPLY
+    connections = merchant.connections
+    asyncio.get_running_loop().call_later(deadline * 1.2, fired.set)
     second = await client.send(call(merchant.url()), deadline_s=AMPLE)
     assert (second.kind, second.body) == (SeenKind.REPLY, b"2")
-    assert merchant.connections == 1
+    assert merchant.connections == connections

@@ -28,7 +28,7 @@ async def redis_server(folder: Path) -> AsyncIterator[LedgerUrl]:
     process = await asyncio.create_subprocess_exec(program, *settings, stdout=asyncio.subprocess.DEVNULL)
     try:
         client = open_client(url)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while True:
                 try:
                     await client.ping()
@@ -49,7 +49,7 @@ async def commands(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
         if request.param == "redis":
             url = await stack.enter_async_context(redis_server(tmp_path_factory.mktemp("r")))
         client = open_client(url)
-        front = Commands(client)
+        front = Commands(client, connect_timeout_s=60, command_timeout_s=60)
         yield front
         await front.close()
         await client.aclose()

@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -15,9 +14,11 @@ from pathlib import Path
 import hiredis
 import pytest
 
+from benchmarks.processes import free_port
 from gateway.adapters.local_redis import LocalRedis
 from gateway.adapters.redis_clients import open_client
 from gateway.adapters.redis_commands import Commands
+from gateway.adapters.redis_link import RedisLink
 from gateway.adapters.redis_urls import LedgerUrl
 
 Answer = Callable[[list[bytes]], bytes | None]
@@ -106,6 +107,24 @@ async def to_stub(stub: StubRedis) -> AsyncIterator[Callable[..., Commands]]:
 
 
 @pytest.fixture
+def time_is_up() -> Callable[[Commands], None]:
+    """Lets the time-out of all that was sent pass at once. A real one short enough to wait for is short enough to pass
+    before anything is sent."""
+
+    def pass_it(commands: Commands) -> None:
+        for lane in commands._lanes:
+            link = lane._link
+            assert isinstance(link, RedisLink)
+            for request in link._under_way:
+                request.since -= 3_600
+            if link._watch is not None:
+                link._watch.cancel()
+            link._look()
+
+    return pass_it
+
+
+@pytest.fixture
 def redis_installed() -> None:
     if not any(map(shutil.which, ("redis-server", "valkey-server"))):
         pytest.skip("no redis-server or valkey-server on PATH")
@@ -122,7 +141,7 @@ async def commands(ledger: LocalRedis) -> AsyncIterator[Commands]:
     """To the real server."""
     assert ledger.socket is not None
     client = open_client(LedgerUrl.for_socket(ledger.socket))
-    front = Commands(client)
+    front = Commands(client, connect_timeout_s=60, command_timeout_s=60)
     yield front
     await front.close()
     await client.aclose()
@@ -130,10 +149,10 @@ async def commands(ledger: LocalRedis) -> AsyncIterator[Commands]:
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], bool]], Awaitable[None]]:
-    """Waits until a condition holds, or fails after ten seconds."""
+    """Waits until a condition holds, or fails after two minutes."""
 
     async def wait(condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while not condition():  # noqa: ASYNC110 (it may be about another process)
                 await asyncio.sleep(0.01)
 
@@ -197,7 +216,7 @@ async def reach() -> AsyncIterator[Callable[[OwnRedis | LedgerUrl], Commands]]:
 
         def open_commands(server: OwnRedis | LedgerUrl) -> Commands:
             client = open_client(server.url if isinstance(server, OwnRedis) else server)
-            commands = Commands(client)
+            commands = Commands(client, command_timeout_s=60)
             stack.push_async_callback(client.aclose)
             stack.push_async_callback(commands.close)
             return commands
@@ -220,7 +239,4 @@ def newer_redis() -> str:
 
 @pytest.fixture
 def port() -> int:
-    """One that was free a moment ago."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
+    return free_port()

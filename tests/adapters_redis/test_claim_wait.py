@@ -172,7 +172,7 @@ async def pair(start_redis: Any, reach: Any, port: int, *more: str, program: str
     async def online() -> bool:
         return b"state=online" in await commands.do("INFO", "replication")
 
-    for _ in range(2_000):
+    for _ in range(12_000):
         if await online():
             return commands, replica
         await commands.do("WAIT", 1, 10)
@@ -182,7 +182,7 @@ async def pair(start_redis: Any, reach: Any, port: int, *more: str, program: str
 async def test_p4_14_a_replica_that_stands_still_confirms_nothing(start_redis: Any, reach: Any, port: int) -> None:
     """4.14: a real pair."""
     commands, replica = await pair(start_redis, reach, port)
-    ledger = RedisLedger(commands, wait=ClaimWait(1, False, 1.5))
+    ledger = RedisLedger(commands, wait=ClaimWait(1, False, 20.0))
     impatient = RedisLedger(commands, wait=ClaimWait(1, False, 0.05))
     assert (await ledger.swap(WHERE, View(), claim(1))).applied
     replica.signal(signal.SIGSTOP)
@@ -215,7 +215,7 @@ async def test_p4_14_waitaof_counts_the_replicas_that_have_it_on_disk(
     """4.14: one that keeps no file confirms nothing, though it has what was written."""
     kept = ("--appendonly", "yes", "--appendfsync", "always")
     commands, replica = await pair(start_redis, reach, port, *kept, program=newer_redis)
-    assert (await RedisLedger(commands, wait=ClaimWait(1, True, 1.5)).swap(WHERE, View(), claim(1))).applied
+    assert (await RedisLedger(commands, wait=ClaimWait(1, True, 20.0)).swap(WHERE, View(), claim(1))).applied
     await reach(replica).do("CONFIG", "SET", "appendonly", "no")
     with pytest.raises(LedgerUnavailable, match="0 of 1 replicas had it on disk"):
         await RedisLedger(commands, wait=ClaimWait(1, True, 0.05)).swap(WHERE, View(), claim(2))

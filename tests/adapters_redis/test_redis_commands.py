@@ -147,11 +147,17 @@ async def test_a_refused_connection_is_unreachable_and_nothing_was_sent(tmp_path
     await front.close()
 
 
-async def test_p5_2_a_command_without_an_answer_may_have_run_and_is_not_sent_again(stub: Any, to_stub: Any) -> None:
+async def test_p5_2_a_command_without_an_answer_may_have_run_and_is_not_sent_again(
+    stub: Any, to_stub: Any, eventually: Any, time_is_up: Any
+) -> None:
     """5.2: no library retries; the bytes left once, and the caller learns that they may count."""
     stub.answer = lambda command: None
+    front = to_stub(command_timeout_s=60)
+    asking = asyncio.ensure_future(front.do("SET", "k", "v"))
+    await eventually(lambda: stub.seen)
+    time_is_up(front)
     with pytest.raises(LedgerUnreachable) as caught:
-        await to_stub(command_timeout_s=0.05).do("SET", "k", "v")
+        await asking
     assert caught.value.may_have_run
     assert stub.seen == [[b"SET", b"k", b"v"]]
 
@@ -167,12 +173,24 @@ async def test_a_connection_lost_in_mid_batch_fails_only_what_was_not_answered(s
     assert stub.connections == 1
 
 
-async def test_a_late_reply_never_answers_another_command(stub: Any, to_stub: Any) -> None:
+async def test_a_command_is_given_up_when_its_time_is_over(stub: Any, to_stub: Any) -> None:
+    """By itself; whether it had left by then is not looked at."""
+    stub.answer = lambda command: None
+    with pytest.raises(LedgerUnreachable):
+        await to_stub(command_timeout_s=0.05).do("SET", "k", "v")
+
+
+async def test_a_late_reply_never_answers_another_command(
+    stub: Any, to_stub: Any, eventually: Any, time_is_up: Any
+) -> None:
     """After a timeout the connection is dropped, so its late reply cannot be taken for the next one's."""
     stub.answer = lambda command: None if command[0] == b"SLOW" else b"+" + command[0] + b"\r\n"
-    front = to_stub(connections=1, command_timeout_s=0.05)
+    front = to_stub(connections=1, command_timeout_s=60)
+    slow = asyncio.ensure_future(front.do("SLOW"))
+    await eventually(lambda: stub.seen)
+    time_is_up(front)
     with pytest.raises(LedgerUnreachable):
-        await front.do("SLOW")
+        await slow
     stub.push(b"+LATE\r\n")
     assert await front.do("NEXT") == b"NEXT"
 
@@ -240,16 +258,19 @@ async def test_a_caller_that_gives_up_later_disturbs_nobody(stub: Any, to_stub: 
     assert stub.connections == 1
 
 
-async def test_waiting_for_a_connection_is_bounded_and_sends_nothing(stub: Any, to_stub: Any, eventually: Any) -> None:
+async def test_waiting_for_a_connection_is_bounded_and_sends_nothing(
+    stub: Any, to_stub: Any, eventually: Any, time_is_up: Any
+) -> None:
     """What waited longer than the command time-out behind a stuck connection is refused unsent."""
     stub.answer = lambda command: None if command[0] == b"STUCK" else b"+OK\r\n"
-    front = to_stub(connections=1, command_timeout_s=0.05)
+    front = to_stub(connections=1, command_timeout_s=60)
     stuck = asyncio.ensure_future(front.do("STUCK"))
     await eventually(lambda: stub.seen == [[b"STUCK"]])
     front._lanes[0]._link.pause_writing()  # what the loop says when the server takes no more bytes
     late = asyncio.ensure_future(front.do("LATE"))
     await asyncio.sleep(0)
-    front._lanes[0]._waiting[0].since -= 1
+    front._lanes[0]._waiting[0].since -= 61
+    time_is_up(front)
     with pytest.raises(LedgerUnreachable):
         await stuck
     with pytest.raises(LedgerUnreachable, match="free in time") as caught:

@@ -133,12 +133,12 @@ async def test_p4_14_a_server_without_waitaof_is_known_by_its_answer(stub: Any, 
 async def test_p4_14_a_newer_server_confirms_by_waitaof(start_redis: Any, reach: Any, newer_redis: str) -> None:
     """4.14"""
     commands = reach(await start_redis(*KEPT, program=newer_redis))
-    facts = await look(commands, wait=ClaimWait(0, True, 1.0))
+    facts = await look(commands, wait=ClaimWait(0, True, 20.0))
     assert (facts.waitaof, facts.unconfirmed) == (True, "")
-    assert set(above_ok(facts, Wanted(0, True, 1.0))) == {"no-memory-limit", "no-replica"}
+    assert set(above_ok(facts, Wanted(0, True, 20.0))) == {"no-memory-limit", "no-replica"}
     await commands.do("CONFIG", "SET", "appendonly", "no")
-    lacking = await look(commands, wait=ClaimWait(0, True, 1.0))
-    assert above_ok(lacking, Wanted(0, True, 1.0))["waitaof-without-file"] is Severity.UNSAFE
+    lacking = await look(commands, wait=ClaimWait(0, True, 20.0))
+    assert above_ok(lacking, Wanted(0, True, 20.0))["waitaof-without-file"] is Severity.UNSAFE
 
 
 async def test_p4_14_replicas_are_counted_and_a_replica_knows_what_it_is(
@@ -147,7 +147,7 @@ async def test_p4_14_replicas_are_counted_and_a_replica_knows_what_it_is(
     """4.14: from both ends of a pair."""
     primary = reach(await start_redis(*KEPT, "--port", str(port), "--repl-diskless-sync-delay", "0"))
     replica = reach(await start_redis(*KEPT, "--replicaof", "127.0.0.1", str(port)))
-    for _ in range(2_000):
+    for _ in range(12_000):
         facts = await look(primary)
         if facts.replicas and facts.replicas[0].online:
             break

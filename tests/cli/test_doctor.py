@@ -19,7 +19,7 @@ NEEDED = pytest.mark.skipif(
     reason="there is no redis-server or valkey-server on PATH",
 )
 KEPT = ("--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory", "200mb")
-BOUND_S = 30.0
+BOUND_S = 120.0
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import shlex
 import shutil
 import socket
@@ -89,6 +90,18 @@ def test_a_taken_port_is_one_line_and_exit_status_2(capfd):
         assert main(["serve", "--dev", "--ledger", "memory", "--port", str(port)]) == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith(f"oncegate serve: port {port} of 127.0.0.1 is taken")
+
+
+def test_serve_leaves_the_log_of_its_process_as_it_was():
+    """Whoever calls it has a log of their own, with the levels that they chose."""
+    ours = [logging.getLogger(name) for name in ("oncegate", "gateway")]
+    before = [each.level for each in ours], list(logging.getLogger().handlers)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = str(other.getsockname()[1])
+        assert main(["serve", "--dev", "--ledger", "memory", "--port", taken, "--log-level", "debug"]) == 2
+    assert ([each.level for each in ours], list(logging.getLogger().handlers)) == before
 
 
 def test_an_address_that_is_not_this_machines_is_one_line_and_exit_status_2(capfd):

@@ -5,7 +5,6 @@ Ended by who starts them. Everything here blocks, for a moment at a time.
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -14,9 +13,14 @@ from typing import Any
 
 import redis
 
+from benchmarks.processes import free_port
+
 START_S = 60.0
 """A bound for what should be there in seconds; nothing is measured against it."""
-NODE_TIMEOUT_MS = 1000
+NODE_TIMEOUT_MS = 1_000
+"""After so long without a word, a server is taken for dead: soon, where a test waits for that."""
+NEVER_MS = 60_000
+"""Where none dies, one that stands still on a busy machine is not to be given up."""
 SLOTS = 16_384
 
 
@@ -31,18 +35,6 @@ def until(condition: Callable[[], Any], what: str) -> Any:
             pass
         assert time.monotonic() < deadline, f"it never came true: {what}"
         time.sleep(0.01)
-
-
-def free_ports(count: int) -> list[int]:
-    """Some that were free a moment ago."""
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for each in held:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in held]
-    finally:
-        for each in held:
-            each.close()
 
 
 class Server:
@@ -102,7 +94,7 @@ class Cluster:
 
     def __init__(self, program: str, folder: Path, *, primaries: int = 3, replicas: int = 0) -> None:
         count = primaries * (1 + replicas)
-        ports = free_ports(2 * count)
+        ports = [free_port() for _ in range(2 * count)]
         self.primaries = primaries
         self.servers: list[Server] = []
         for number in range(count):
@@ -111,7 +103,7 @@ class Cluster:
             options = [
                 "cluster-enabled yes",
                 f"cluster-port {ports[count + number]}",
-                f"cluster-node-timeout {NODE_TIMEOUT_MS}",
+                f"cluster-node-timeout {NODE_TIMEOUT_MS if replicas else NEVER_MS}",
                 # The others go on serving while one is away.
                 "cluster-require-full-coverage no",
                 "cluster-replica-validity-factor 0",
@@ -209,7 +201,7 @@ class Watched:
     SERVICE = "ledger"
 
     def __init__(self, program: str, folder: Path) -> None:
-        ports = free_ports(6)
+        ports = [free_port() for _ in range(6)]
         self._program = program
         self._folder = folder
         self.servers = [self._server(number, port, ports[0]) for number, port in enumerate(ports[:3])]

@@ -106,10 +106,10 @@ def desk_at(reach: Callable[..., ClusterCommands | Commands]) -> Callable[..., D
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], bool]], Awaitable[None]]:
-    """Waits until a condition holds, or fails after ten seconds."""
+    """Waits until a condition holds, or fails after two minutes."""
 
     async def wait(condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while not condition():  # noqa: ASYNC110 (it may be about another process)
                 await asyncio.sleep(0.01)
 

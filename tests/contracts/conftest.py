@@ -258,13 +258,14 @@ class MovableTime:
     """Stands in for the time module inside fakeredis."""
 
     def __init__(self) -> None:
-        self._now = time.time()
+        self._ms = int(time.time() * 1000)
 
     def time(self) -> float:
-        return self._now
+        """In the middle of a millisecond, so that no rounding makes it another one."""
+        return (self._ms + 0.5) / 1000
 
     def advance(self, ms: int) -> None:
-        self._now += ms / 1000
+        self._ms += ms
 
     def __getattr__(self, name: str) -> Any:
         return getattr(time, name)
@@ -305,7 +306,7 @@ def memory_time(monkeypatch: pytest.MonkeyPatch) -> MovableTime:
 @pytest.fixture
 async def memory_bench(memory_time: MovableTime) -> AsyncIterator[Bench]:
     client = open_client(parse_ledger_url("memory"))
-    commands = Commands(client)
+    commands = Commands(client, connect_timeout_s=60, command_timeout_s=60)
     yield Bench(commands, "memory")
     await commands.close()
     await client.aclose()
@@ -314,7 +315,7 @@ async def memory_bench(memory_time: MovableTime) -> AsyncIterator[Bench]:
 @pytest.fixture
 async def redis_bench(redis_socket: Path) -> AsyncIterator[Bench]:
     client = open_client(LedgerUrl.for_socket(redis_socket))
-    commands = Commands(client)
+    commands = Commands(client, connect_timeout_s=60, command_timeout_s=60)
     await commands.do("FLUSHALL")
     yield Bench(commands, "redis")
     await commands.close()

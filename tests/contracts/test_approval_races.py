@@ -136,7 +136,7 @@ async def hold_true(bench, conversation, held, names, decisions, submitted):
         raise AssertionError("two denied it")
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(data=st.data(), submitted=st.booleans())
 async def test_p4_15_whatever_the_order_one_decision_holds(memory_bench, data, submitted):
     """4.15, 7.4: every look and every write of up to five in any order; deciding, asking, joining, using, sweeping."""

@@ -103,6 +103,13 @@ async def rewrite(bench, items, log=LOG):
 # --- sealing -------------------------------------------------------------------------------------------------
 
 
+async def test_p7_6_a_pass_that_finds_nothing_to_seal_sends_nothing_for_it_and_says_nothing(office, caplog):
+    """7.6: every few seconds of an idle gateway."""
+    caplog.set_level("DEBUG", "oncegate")
+    assert await office.pass_() == 0
+    assert caplog.messages == []
+
+
 async def test_p7_6_a_log_is_sealed_and_what_comes_after_is_its_tail(bench, office):
     """7.6"""
     await bench.run("call_1")

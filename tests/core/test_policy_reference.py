@@ -234,7 +234,7 @@ def never_too_much(document: Any, asked: list[PolicyCall]) -> None:
         assert reference(document, call)[1] not in unreachable, call
 
 
-FEW = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 
 
 @FEW
@@ -269,7 +269,7 @@ def test_p7_3_no_rule_is_refused_as_unreachable_that_a_call_could_reach(document
 
 
 @pytest.mark.slow
-@settings(max_examples=1_500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1_500, suppress_health_check=list(HealthCheck))
 @given(documents(), st.lists(calls, min_size=1, max_size=12))
 def test_p7_3_decisions_are_those_of_a_plain_reading_at_length(document: Any, asked: list[PolicyCall]) -> None:
     """7.3: the same, searched for longer."""
@@ -277,7 +277,7 @@ def test_p7_3_decisions_are_those_of_a_plain_reading_at_length(document: Any, as
 
 
 @pytest.mark.slow
-@settings(max_examples=1_500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1_500, suppress_health_check=list(HealthCheck))
 @given(pairs(), st.lists(calls, min_size=20, max_size=50))
 def test_p7_3_nothing_reachable_is_refused_at_length(document: Any, asked: list[PolicyCall]) -> None:
     """7.3: the same, searched for longer."""

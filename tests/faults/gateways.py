@@ -56,7 +56,8 @@ class Process:
         self.alive = True
         self.asleep_until = 0.0
         self.clock = GatewayClock(world.loop, 100.0 * (number + 1))
-        self.serving: set[Served] = set()
+        self.serving: dict[Served, None] = {}
+        """In the order in which they came: a seed is one history, wherever in memory they are."""
         ledger: Any = LedgerWire(world)
         registry: Any = world.shelf
         waiting, settled = Waiting(self.clock), SettledAnswers(self.clock)
@@ -136,7 +137,7 @@ class Process:
         context = copy_context()
         context.run(OWNER.set, self)
         context.run(SERVED.set, served)
-        self.serving.add(served)
+        self.serving[served] = None
         self.world.loop.create_task(self._serve(served), context=context)
 
     async def _serve(self, served: Served) -> None:
@@ -149,7 +150,7 @@ class Process:
         except Exception as fault:
             self.world.watch.broke("8", f"{ask} ended in {type(fault).__name__}: {fault}")
             return
-        self.serving.discard(served)
+        self.serving.pop(served, None)
         self.world.watch.answered(served, answer)
         served.hear(answer)
 

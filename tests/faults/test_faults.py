@@ -109,7 +109,7 @@ def test_p5_no_row_of_the_table_of_answers_can_be_read_wrongly_unnoticed() -> No
     assert unnoticed == []
 
 
-@pytest.mark.parametrize("seed", [3, 1139, 2641])
+@pytest.mark.parametrize("seed", [3, 18, 1139, 2641])
 def test_one_seed_is_one_history(seed: int) -> None:
     """A failing seed has to fail again, the same way, when its story is told."""
     first, again = run(plan_of(seed), telling=True), run(plan_of(seed), telling=True)

@@ -42,6 +42,11 @@ class Reply:
         return body["status"], body["result"], body["error"]
 
 
+def of_requests(lines: list[str]) -> list[str]:
+    """Those that answering requests left in the log; what a gateway does by itself, it may say at any time."""
+    return [line for line in lines if " oncegate." not in line[:48]]
+
+
 class Api:
     """One caller of one gateway. `url` is asked anew each time: a restarted gateway may listen elsewhere."""
 

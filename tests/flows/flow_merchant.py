@@ -108,8 +108,10 @@ class RawMerchant:
 
         self.behave = behave
 
-    async def start(self, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
-        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", port, ssl=tls)
+    async def start(self, tls: ssl.SSLContext | None = None, listens_on: socket.socket | None = None) -> None:
+        """On a port of its own, or on one that `listens_on` is bound to; that may be closed after it."""
+        where: dict[str, Any] = {"sock": listens_on.dup()} if listens_on else {"host": "127.0.0.1", "port": 0}
+        self._server = await asyncio.start_server(self._accepted, ssl=tls, **where)
         self._port = self._server.sockets[0].getsockname()[1]
         self._scheme = "http" if tls is None else "https"
 

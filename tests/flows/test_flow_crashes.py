@@ -36,7 +36,7 @@ async def test_k1_14_k4_01_a_call_that_was_running_at_a_kill_becomes_unknown_and
     """K1-14, K4-01, 4.5: the merchant has committed, the gateway dies before it hears so. "In flight" for the lease
     and no longer, then unknown with the key to reconcile by, at every repeat; one hit."""
     process, api = own
-    await api.register("place_order", merchant.url, timeout_s=0.5)
+    await api.register("place_order", merchant.url, timeout_s=2)
     merchant.waits_for(asyncio.Event())
     running = asyncio.create_task(api.call("k1", arguments={"sku": "A"}))
     await eventually(lambda: merchant.hits == 1)
@@ -69,7 +69,7 @@ async def test_k8_12_p7_6_a_kill_during_a_call_leaves_its_start_in_the_log(
 ) -> None:
     """K8-12, 7.6: `effect.executing` is durable before the merchant is contacted; the sweeper adds the end by itself."""
     process, api = own
-    await api.register("place_order", merchant.url, timeout_s=0.5)
+    await api.register("place_order", merchant.url, timeout_s=2)
     merchant.waits_for(asyncio.Event())
     running = asyncio.create_task(api.call("k3"))
     await eventually(lambda: merchant.hits == 1)

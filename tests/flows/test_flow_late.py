@@ -24,7 +24,7 @@ async def test_k4_14_a_gateway_that_wakes_after_an_operator_overwrites_nothing_a
     """K4-14, 4.4: stopped during the merchant's work, swept by another, resolved as O-1, woken with O-2 in hand."""
     process = start_gateway(redis_process.url)
     asleep = api.by(url=lambda: process.url)
-    await asleep.register("place_order", merchant.url, timeout_s=1)
+    await asleep.register("place_order", merchant.url, timeout_s=2)
     gate = asyncio.Event()
     merchant.waits_for(gate, lambda request, connection: _answer("O-2"))
     calling = asyncio.create_task(asleep.call("w1"))

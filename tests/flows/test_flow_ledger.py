@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,26 @@ def lives(client: redis.Redis, since: set[bytes] = frozenset()) -> dict[bytes, i
 
 
 async def test_k4_08_every_key_of_settled_calls_expires_after_the_retention(
-    shop: Api, merchant: RawMerchant, raw_redis: redis.Redis, eventually: Eventually
+    api: Api,
+    merchant: RawMerchant,
+    start_gateway: Callable[..., GatewayProcess],
+    tmp_path: Path,
+    eventually: Eventually,
 ) -> None:
     """K4-08, 4.13: ten thousand settled calls with aliases, repeats and failures leave no key without an end,
-    and none that ends early."""
-    await shop.register("add_item", merchant.url, on_repeat="replay")
+    and none that ends early. In a Redis of their own: what other tests' calls leave behind has other ends."""
+    with ExitStack() as stack:
+        own = RedisProcess(tmp_path)
+        stack.callback(own.kill)
+        own.start()
+        process = start_gateway(own.url)
+        client = stack.enter_context(own.client())
+        await _all_end(api.by(url=lambda: process.url), merchant, client, eventually)
+
+
+async def _all_end(shop: Api, merchant: RawMerchant, raw_redis: redis.Redis, eventually: Eventually) -> None:
+    for tool, on_repeat in (("add_item", "replay"), ("place_order", "hold")):
+        await shop.register(tool, merchant.url, on_repeat=on_repeat)
     before = set(raw_redis.scan_iter(count=10_000))
     merchant.answers(*[reply({"no": "stock"}, status=422), reply({"order": 1})] * 20, reply({"order": 2}))
     place: dict[str, Any] = {"company": shop.company, "turn": "t", "step": 1, "attempt": 1}

@@ -16,6 +16,8 @@ from flow_client import Api
 from flow_merchant import RawMerchant
 from flow_processes import START_S, RedisProcess, clean_environment
 
+from benchmarks.processes import free_port
+
 MORE_THAN_A_PIPE_HOLDS = 1_500
 """Lines of some hundred bytes each, at a pipe of 64 KiB."""
 
@@ -42,8 +44,7 @@ def full_disk() -> tuple[int, list[int]]:
 def unheard(request: pytest.FixtureRequest, redis_process: RedisProcess, tmp_path: Path) -> Iterator[tuple[str, int]]:
     """A gateway whose standard error leads nowhere: its URL, and its process id."""
     error, opened = request.param()
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port = held.getsockname()[1]
+    port = free_port()
     flags = ["--dev", "--allow-unsafe-ledger", "--ledger", redis_process.url, "--port", str(port)]
     child = subprocess.Popen(
         [sys.executable, "-m", "gateway.cli", "serve", *flags],

@@ -16,7 +16,9 @@ from typing import Any
 
 import pytest
 from flow_client import Api
-from flow_processes import GatewayProcess, clean_environment
+from flow_processes import START_S, GatewayProcess, clean_environment
+
+from benchmarks.processes import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,7 +37,7 @@ def may_order(work, item):
         raise Refused("not_yours", "Caviar is for members.", status=402)
 
 
-@shop.tool(authorise=may_order, timeout_s=2)
+@shop.tool(authorise=may_order)
 def place_order(work, item: Annotated[str, Arg("What to order", min_length=1)]):
     """Order an item."""
     return {"order_id": work.db.execute("INSERT INTO orders (item) VALUES (?)", (item,)).lastrowid}
@@ -73,9 +75,7 @@ def serve_shop(tmp_path: Path) -> Iterator[Callable[[str], str]]:
 
         def start(secret: str) -> str:
             (tmp_path / "shop.py").write_text(SHOP)
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                port = probe.getsockname()[1]
+            port = free_port()
             log = stack.enter_context((tmp_path / "shop.log").open("w"))
             child = subprocess.Popen(
                 [sys.executable, "-m", "uvicorn", "--port", str(port), "shop:app"],
@@ -87,7 +87,7 @@ def serve_shop(tmp_path: Path) -> Iterator[Callable[[str], str]]:
             )
             stack.callback(child.wait)
             stack.callback(child.kill)
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + START_S
             while True:
                 with socket.socket() as probe:
                     if probe.connect_ex(("127.0.0.1", port)) == 0:

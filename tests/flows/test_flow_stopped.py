@@ -169,7 +169,7 @@ async def test_p4_11_a_claim_that_lands_after_it_was_given_up_neither_runs_nor_s
 ) -> None:
     """4.11: the network holds a claim back until its gateway has given it up, and then delivers it: 503, nothing sent,
     and the same call afterwards is new, not unknown."""
-    settings = {"CALLS_LEASE_MARGIN_S": "1", "LEDGER_COMMAND_TIMEOUT_S": "0.3"}
+    settings = {"CALLS_LEASE_MARGIN_S": "1", "LEDGER_COMMAND_TIMEOUT_S": "2"}
     cut_off = await asyncio.to_thread(start_gateway, f"redis://{LOOPBACK}:{slow_link.port}/0", settings=settings)
     worker = api.by(url=lambda: cut_off.url)
     await worker.register("place_order", merchant.url, timeout_s=DEADLINE_S)

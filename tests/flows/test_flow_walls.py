@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import ssl
 import subprocess
 import sys
@@ -17,12 +16,15 @@ from uuid import uuid4
 
 import pytest
 import trustme
-from flow_client import Api
+from flow_client import Api, of_requests
 from flow_merchant import Connection, RawMerchant, Request, reply
 from flow_processes import GatewayProcess, RedisProcess, clean_environment
 
+from benchmarks.processes import free_port
+
 NewMerchant = Callable[..., Awaitable[RawMerchant]]
 Eventually = Callable[[Callable[[], Any]], Awaitable[Any]]
+Heard = Callable[[], Awaitable[list[str]]]
 
 
 COMPANY = f"walls-{uuid4().hex[:12]}"
@@ -150,25 +152,23 @@ async def test_k6_01_k6_02_k6_05_inside_addresses_are_refused_at_registration(op
     ],
 )
 async def test_k6_07_odd_bytes_in_a_key_are_401_and_one_short_line(
-    gateway: GatewayProcess, header: bytes, eventually: Eventually
+    gateway: GatewayProcess, header: bytes, heard: Heard
 ) -> None:
     """K6-07, 9.4: never a trace, whatever the bytes."""
-    said = len(gateway.said)
     answer = await raw_exchange(
         gateway, b"GET /v1/events?company=x HTTP/1.1\r\nHost: x\r\nAuthorization: " + header + b"\r\n\r\n"
     )
     assert answer.startswith(b"HTTP/1.1 401 "), answer
-    await eventually(lambda: len(gateway.said) > said)
-    (line,) = gateway.said[said:]
+    (line,) = of_requests(await heard())
     assert len(line) < 200
-    assert "401" in line
+    assert " 401 unauthenticated " in line
 
 
 async def test_k6_07_a_megabyte_for_a_key_is_refused_unread_and_leaves_one_line_at_most(
-    api: Api, gateway: GatewayProcess
+    api: Api, gateway: GatewayProcess, heard: Heard
 ) -> None:
     """K6-07, 9.4: more than a head may hold; the gateway hangs up, in bounded time and memory, and goes on."""
-    said, before = len(gateway.said), await api.metric("process_resident_memory_bytes")
+    before = await api.metric("process_resident_memory_bytes")
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     try:
         writer.write(b"GET /v1/events?company=x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ")
@@ -183,7 +183,7 @@ async def test_k6_07_a_megabyte_for_a_key_is_refused_unread_and_leaves_one_line_
     assert answer == b"" or answer.startswith((b"HTTP/1.1 431 ", b"HTTP/1.1 401 ", b"HTTP/1.1 400 ")), answer
     assert (await api.send("GET", "/livez")).status == 200
     assert await api.metric("process_resident_memory_bytes") < before + 16 * 1024 * 1024
-    lines = gateway.said[said:]
+    lines = of_requests(await heard())
     assert len(lines) <= 1
     assert all(len(line) < 200 for line in lines)
 
@@ -216,7 +216,7 @@ async def test_p9_1_what_a_shop_leaves_on_a_connection_is_not_read_as_another_co
         await each.register("place_order", merchant.url)
     assert (await api.call("p1")).json["result"] == {"first": True}
     answer = asyncio.create_task(other.call("p2"))
-    done, _ = await asyncio.wait({answer}, timeout=5)
+    done, _ = await asyncio.wait({answer}, timeout=30)
     asked.set()
     assert done, "the request waits behind the other company's"
     assert answer.result().json["result"] == {"mine": True}
@@ -355,8 +355,9 @@ async def test_k6_01_k6_02_inside_addresses_are_refused_again_at_the_call(
     for tool in ("place_order", "get_menu"):
         refused = await caller.call("k6", tool)
         assert (refused.status, refused.code, refused.json["outcome"]) == (502, "merchant_unreachable", "not_sent")
+        told = refused.raw.replace(refused.headers["request-id"].encode(), b"")  # digits at random, as a port's are
         for inside in (b"127.0.0.1", b"localhost", b"loopback", b"private", port.removesuffix("/tools").encode()):
-            assert inside not in refused.raw, inside
+            assert inside not in told, inside
     assert merchant.connections == 0
     assert await caller.stored("k6") == []
     assert await caller.unknown() == []
@@ -412,10 +413,3 @@ async def raw_exchange(gateway: GatewayProcess, request: bytes) -> bytes:
     finally:
         writer.close()
         await writer.wait_closed()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import time
 from dataclasses import dataclass, field, replace
 
@@ -15,7 +16,7 @@ import fakeredis._helpers
 import fakeredis._socket._base
 import fakeredis.commands_mixins.server_mixin
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
@@ -1074,13 +1075,21 @@ class CallMachine(RuleBasedStateMachine):
                 assert status_of(told[work.id]) == work.status.value
 
 
+SEARCH = settings(
+    max_examples=int(os.environ.get("ONCEGATE_MACHINE_EXAMPLES", "250")),
+    stateful_step_count=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+"""A few seconds in `make test`; ONCEGATE_MACHINE_EXAMPLES asks for more, and `make test-full` takes a few minutes."""
+
+
 def test_the_ledger_and_the_model_never_part():
     """2.1, 2.3, 2.4, 2.5, 2.6, 2.7, 4.1, 4.3, 4.4, 4.5, 4.6, 4.7, 4.9, 4.11, 4.13, 4.15, 5.4, 5.5, 7.2, 7.3, 7.4, 7.6"""
-    run_state_machine_as_test(CallMachine, settings=settings.get_profile("machines"))
+    run_state_machine_as_test(CallMachine, settings=SEARCH)
 
 
 @pytest.mark.slow
 def test_the_ledger_and_the_model_never_part_in_a_long_search():
     """The same, over conversations twice as long."""
-    longer = settings(settings.get_profile("machines"), max_examples=3_000, stateful_step_count=80)
+    longer = settings(SEARCH, max_examples=3_000, stateful_step_count=80)
     run_state_machine_as_test(CallMachine, settings=longer)

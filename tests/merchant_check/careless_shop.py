@@ -18,7 +18,6 @@ from typing import Any
 
 SECRET = "whsec_" + base64.b64encode(b"the check signs with this key...").decode()
 TOLERANCE_S = 300
-A_MOMENT_S = 0.05
 
 
 class Answer(Exception):
@@ -33,13 +32,17 @@ def no(status: int, code: str) -> Answer:
 
 
 class CarelessShop(ThreadingHTTPServer):
-    """`with CarelessShop("twins_race") as shop:` serves on `shop.url` from a thread of this process."""
+    """`with CarelessShop("twins_race") as shop:` serves on `shop.url` from a thread of this process.
+
+    `moment_s`: how long it leaves open what two requests may meet in.
+    """
 
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, *careless: str) -> None:
+    def __init__(self, *careless: str, moment_s: float = 0.05) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
+        self.moment_s = moment_s
         self.careless = frozenset(careless)
         self.key = base64.b64decode(SECRET.removeprefix("whsec_"))
         self.lock = threading.RLock()
@@ -127,7 +130,7 @@ class CarelessShop(ThreadingHTTPServer):
                 if key in self.running:
                     raise no(409, "in_progress")
                 self.running.add(key)
-            time.sleep(A_MOMENT_S)
+            time.sleep(self.moment_s)
             with self.lock:
                 self.running.discard(key)
                 return self._once(key, fingerprint, call)
@@ -141,7 +144,7 @@ class CarelessShop(ThreadingHTTPServer):
         if answer is not None and "no_key_check" not in self.careless:
             return self._repeat(key, first, fingerprint, answer)
         if "twins_race" in self.careless:
-            time.sleep(A_MOMENT_S)
+            time.sleep(self.moment_s)
         answer = self._work(call)
         if answer.status != 429 and not {"commit_after_reply", "key_after_reply"} & self.careless:
             self.answers[key] = (fingerprint, answer)
@@ -178,7 +181,7 @@ class CarelessShop(ThreadingHTTPServer):
         if "orders_at_two_tables" in self.careless:
             self._order(customer)
         if "forgets_unheard" in self.careless:
-            time.sleep(A_MOMENT_S)
+            time.sleep(self.moment_s)
         number = f"order-{len(self.orders) + 1:06}"
         if "commit_after_reply" not in self.careless:
             number = self._order(customer)
@@ -223,7 +226,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.server.answers.pop(key, None)
             return
         if {"commit_after_reply", "key_after_reply"} & careless and call.get("tool") == "place_order":
-            time.sleep(A_MOMENT_S)
+            time.sleep(self.server.moment_s)
             if "commit_after_reply" in careless:
                 self.server.orders.append("late")
             self.server.answers[key] = ("", answer)

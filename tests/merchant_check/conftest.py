@@ -15,6 +15,8 @@ from types import ModuleType
 
 import pytest
 
+from benchmarks.processes import free_port
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 BOUND_S = 60.0
@@ -37,9 +39,7 @@ def serve(tmp_path: Path, careless: ModuleType) -> Iterator[Callable[..., str]]:
     with ExitStack() as stack:
 
         def start(command: list[str], **env: str) -> str:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                port = probe.getsockname()[1]
+            port = free_port()
             filled = [part.replace("PORT", str(port)).replace("FOLDER", str(tmp_path)) for part in command]
             log = stack.enter_context((tmp_path / "server.log").open("w+"))
             own = {

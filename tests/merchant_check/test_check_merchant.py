@@ -76,9 +76,14 @@ UNHURRIED = {"takes_half_a_body", "no_signature_check", "refuses_twins"}
 """What they do wrong is done when nobody waits for it."""
 
 
-def check(careless: ModuleType, *words: str, **options: Any) -> Run:
+PATIENCE = (1, 10, 100)
+"""What hangs on two requests that meet in a moment is tried again with longer moments, should the machine stand still
+for the length of one: the check may miss a carelessness that nothing brought to light, never one that it was shown."""
+
+
+def check(careless: ModuleType, *words: str, patience: int = 1, **options: Any) -> Run:
     """The whole plan, unless options say otherwise, against a careless shop of these words."""
-    with careless.CarelessShop(*words) as shop:
+    with careless.CarelessShop(*words, moment_s=0.05 * patience) as shop:
         given = {
             "url": f"{shop.url}/tools",
             "tool": "place_order",
@@ -88,7 +93,7 @@ def check(careless: ModuleType, *words: str, **options: Any) -> Run:
             "secrets": (careless.SECRET,),
             "status_url": f"{shop.url}/status",
             "count_tool": "count_orders",
-            "settle_s": 0.1 if UNHURRIED & set(words) else 0.01,
+            "settle_s": patience * (0.1 if UNHURRIED & set(words) else 0.01),
         } | {name: value(shop) if callable(value) else value for name, value in options.items()}
         only = given.pop("only", ())
         return asyncio.run(play(Target(**given), only, lambda: token_hex(8), time.time, time.monotonic))
@@ -104,7 +109,11 @@ def test_each_carelessness_is_convicted_by_the_faults_that_show_it_and_no_other(
     must, may = CARELESS[word]
     # Where each second look takes long, the faults that could be meant and some that could not.
     only = {*must, *may, "apart", "twice", "rotation"} if word in UNHURRIED else ()
-    run = check(careless, word, only=only)
+    for patience in PATIENCE:
+        run = check(careless, word, only=only, patience=patience)
+        only = {*must, *may}
+        if set(must) <= failed(run):
+            break
     assert set(must) <= failed(run) <= {*must, *may}, [(each.fault.code, each.why) for each in run.having("failed")]
     assert run.exit_status == 1
     assert all(each.why and each.history for each in run.having("failed"))
@@ -150,9 +159,9 @@ def test_without_a_count_only_answers_are_judged_and_that_is_said(careless):
 
 def test_orders_are_counted_by_url_too(careless):
     """The same as by a tool."""
-    assert failed(
-        check(careless, "twins_race", count_tool=None, count_url=lambda shop: f"{shop.url}/count", only={"twins"})
-    ) == {"twins"}
+    by_url = {"count_tool": None, "count_url": lambda shop: f"{shop.url}/count", "only": {"twins"}}
+    runs = (check(careless, "twins_race", patience=patience, **by_url) for patience in PATIENCE)
+    assert {"twins"} in map(failed, runs)
 
 
 @pytest.mark.parametrize(

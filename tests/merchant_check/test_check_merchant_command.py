@@ -28,13 +28,16 @@ def typed(url: str, *more: str) -> list[str]:
 
 def test_the_report_says_what_failed_and_what_to_do(careless, capfd, tmp_path):
     """Exit status 1; text, JSON and page of one run agree, and none holds the secret."""
-    with careless.CarelessShop("no_age_check", "twins_race") as shop:
-        files = ["--json", str(tmp_path / "r.json"), "--html", str(tmp_path / "r.html")]
-        assert main(typed(shop.url, "--count-tool", "count_orders", "--only", "stale,twins", *files)) == 1
-    text = capfd.readouterr().out
-    told = json.loads((tmp_path / "r.json").read_text("utf-8"))
-    page = (tmp_path / "r.html").read_text("utf-8")
-    verdicts = {each["code"]: each["verdict"] for each in told["faults"]}
+    files = ["--json", str(tmp_path / "r.json"), "--html", str(tmp_path / "r.html")]
+    for moment_s in (0.05, 0.5, 5.0):  # the twins have to meet in it, on any machine
+        with careless.CarelessShop("no_age_check", "twins_race", moment_s=moment_s) as shop:
+            assert main(typed(shop.url, "--count-tool", "count_orders", "--only", "stale,twins", *files)) == 1
+        text = capfd.readouterr().out
+        told = json.loads((tmp_path / "r.json").read_text("utf-8"))
+        page = (tmp_path / "r.html").read_text("utf-8")
+        verdicts = {each["code"]: each["verdict"] for each in told["faults"]}
+        if verdicts["twins"] == "failed":
+            break
     assert verdicts == {"honest": "passed", "twins": "failed", "stale": "failed"}
     assert (told["passed"], told["failed"], told["exit_status"]) == (1, 2, 1)
     for each in told["faults"]:

@@ -151,7 +151,7 @@ header_bytes = st.binary(max_size=60) | st.sampled_from([b"v1,", b"v1,AAAA", b"k
 names = st.sampled_from([b"webhook-id", b"webhook-timestamp", b"webhook-signature", b"Webhook-Signature", b"x"])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     headers=st.lists(st.tuples(names | st.binary(max_size=20), header_bytes), max_size=6), body=st.binary(max_size=40)
 )
@@ -163,7 +163,7 @@ def test_k6_07_arbitrary_bytes_never_verify_and_never_raise_anything_else(
         verify([SECRET, OTHER], headers, body, now=NOW)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(headers=st.dictionaries(st.sampled_from(list(signed())), st.text(max_size=30)))
 def test_k6_07_arbitrary_text_never_verifies_and_never_raises_anything_else(headers: dict[str, str]) -> None:
     """K6-07: searched, for frameworks that hand over text."""

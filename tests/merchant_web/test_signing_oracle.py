@@ -18,7 +18,7 @@ ids = st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_charact
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(secret=secrets, msg_id=ids, body=st.text(max_size=200))
 def test_what_we_sign_the_official_library_verifies_and_the_other_way_round(
     secret: str, msg_id: str, body: str

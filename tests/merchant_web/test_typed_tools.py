@@ -128,7 +128,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(name=st.sampled_from(list(signature_of(tool).schema["properties"])), value=json_values)
 def test_the_function_takes_what_the_schema_takes(name: str, value: Any) -> None:
     """2.9: the gateway judges by the schema, the shop by the annotation; they are one."""

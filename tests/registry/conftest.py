@@ -140,7 +140,7 @@ class Place:
 @pytest.fixture
 async def place() -> AsyncIterator[Place]:
     client = open_client(LedgerUrl(kind="memory"))
-    commands = Commands(client)
+    commands = Commands(client, connect_timeout_s=60, command_timeout_s=60)
     ledger = RedisLedger(commands)
     yield Place(Breakable(RedisDocuments(commands), ledger), ledger, HandClock(), Numbered())
     await commands.close()

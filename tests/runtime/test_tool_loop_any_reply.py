@@ -102,7 +102,7 @@ def readable_ids(reply: Any) -> set[str]:
     return {entry["id"] for entry in entries if isinstance(entry.get("id"), str) and entry["id"].strip()}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(said=st.lists(replies, min_size=1, max_size=3))
 def test_p7_1_any_reply_is_answered_and_every_id_gets_one_tool_message(said: list[Any]) -> None:
     """7.1, 2.8, 2.9: never an exception, never a call left without its message, never a malformed call

@@ -297,7 +297,7 @@ def build(
 @asynccontextmanager
 async def _open_world() -> AsyncIterator[World]:
     client = open_client(parse_ledger_url("memory"))
-    commands = Commands(client)
+    commands = Commands(client, connect_timeout_s=60, command_timeout_s=60)
     shelf = Shelf()
     for name in ("create_order", "cancel_order", "add_to_cart", "list_orders", "get_menu", "redeem_code"):
         shelf.put("shop1", name)

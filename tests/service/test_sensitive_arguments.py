@@ -181,7 +181,7 @@ def test_p9_3_names_recorded_under_marks_that_are_gone_are_told_to_nobody(
     _nothing_is_told(open_world, seen, caplog, shape, "none", ["call", "again", "removed", "other"], [])
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     shape=st.sampled_from(sorted(SHAPES)),
     policy=st.sampled_from(sorted(POLICIES)),

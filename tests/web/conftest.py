@@ -363,13 +363,13 @@ def _bytes(text: str | bytes) -> bytes:
 
 def _feed() -> ReadFeed:
     """The real use case over a ledger in memory that nothing was written into."""
-    commands = Commands(open_client(parse_ledger_url("memory")))
+    commands = Commands(open_client(parse_ledger_url("memory")), connect_timeout_s=60, command_timeout_s=60)
     return ReadFeed(RedisLedger(commands), RedisSeals(commands))
 
 
 def _desk(registry: Registry, clock: SetClock, tokens: Any) -> Desk:
     """The real use cases behind effects and approvals, over a ledger in memory; nothing is sent from here."""
-    commands = Commands(open_client(parse_ledger_url("memory")))
+    commands = Commands(open_client(parse_ledger_url("memory")), connect_timeout_s=60, command_timeout_s=60)
     ledger, waiting = RedisLedger(commands), Waiting(clock)
     decider, settled, nothing = Decider(ledger), SettledAnswers(clock), lambda work: work.close()
     running = Running(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,7 +13,8 @@ import uvicorn
 from gateway.web import http_protocol
 from gateway.web.http_protocol import BoundedHttp
 
-HEAD_S = 0.05
+PATIENCE = (0.05, 1.0, 20.0)
+"""Bounds of a head, tried in turn: on a machine that stands still for one, not even the first request comes in time."""
 
 
 class Served:
@@ -29,7 +31,7 @@ class Served:
 
 @pytest.fixture
 async def served(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
-    monkeypatch.setattr(http_protocol, "HEAD_S", HEAD_S)
+    monkeypatch.setattr(http_protocol, "HEAD_S", 1_000)
     config = uvicorn.Config(gateway.app, http=BoundedHttp, lifespan="off", log_config=None, access_log=False)
     config.load()
     state = uvicorn.Server(config).server_state
@@ -47,16 +49,24 @@ async def served(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 @pytest.mark.parametrize(
     "sent", [b"", b"POST /v1/calls HTTP/1.1\r\nhost: x\r\nx-slow: "], ids=["nothing", "half a head"]
 )
-async def test_p9_4_a_head_that_does_not_come_in_time_ends_its_connection(served: Served, sent: bytes) -> None:
+async def test_p9_4_a_head_that_does_not_come_in_time_ends_its_connection(
+    served: Served, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
     """9.4: also on a connection that has already served a request."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
-    writer.write(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n" + sent)
-    async with asyncio.timeout(10):
-        answer = await reader.read()  # until the server hangs up
+    for head_s in PATIENCE:
+        monkeypatch.setattr(http_protocol, "HEAD_S", head_s)
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n" + sent)
+        answer = b""
+        async with asyncio.timeout(60):
+            with contextlib.suppress(OSError):
+                answer = await reader.read()  # until the server hangs up
+        writer.close()
+        await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+        if answer:
+            break
     assert answer.startswith(b"HTTP/1.1 200 OK")
     assert answer.count(b"HTTP/1.1") == 1
-    writer.close()
-    await writer.wait_closed()
 
 
 async def test_p9_4_a_call_that_takes_longer_than_a_head_may_is_answered(gateway: Any, served: Served) -> None:
@@ -71,7 +81,7 @@ async def test_p9_4_a_call_that_takes_longer_than_a_head_may_is_answered(gateway
     connection._head_began -= 1_000
     connection._look()
     gate.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         answer = await reader.readuntil(b"\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 OK")
     writer.close()
