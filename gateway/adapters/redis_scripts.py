@@ -57,6 +57,8 @@ class Script:
         self, commands: SendsCommands, calls: Sequence[tuple[Sequence[Argument], Sequence[Argument]]]
     ) -> list[Any]:
         """Run it once for each (keys, args), all in one write where there is one server; all replies in order."""
+        if not calls:
+            return []
         if len(calls) == 1 or not commands.one_server:
             return await asyncio.gather(*(self.run(commands, keys, args) for keys, args in calls))
         tails = [(len(keys), *keys, *args) for keys, args in calls]
