@@ -40,4 +40,6 @@ def count_orders(read):
 app = shop.wsgi()
 
 if __name__ == "__main__":
-    make_server("127.0.0.1", int(sys.argv[1]), app).serve_forever()
+    server = make_server("127.0.0.1", int(sys.argv[1]), app)
+    print(f"The shop takes calls at http://127.0.0.1:{server.server_port}/", flush=True)
+    server.serve_forever()

@@ -202,11 +202,11 @@ def _who_decides(arguments: argparse.Namespace, effect: str) -> list[str]:
             page = remote.ask(arguments, "GET", remote.path("approvals"), query=query)
             for each in page["approvals"]:
                 if each["effect_id"] == effect:
-                    where = remote.path("approvals", each["id"])
+                    name = remote.word(each["id"])
                     asked = ", ".join(map(remote.word, each["approvers"]))
                     return [
-                        f"It waits for {asked} until {each['expires_at']}: POST {where}/grant lets it run, "
-                        f"POST {where}/deny refuses it."
+                        f"It waits for {asked} until {each['expires_at']}: oncegate approvals grant {name} lets it "
+                        f"run, oncegate approvals deny {name} refuses it."
                     ]
             if not page.get("cursor"):
                 return []

@@ -50,6 +50,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return _cannot("--expect needs the conversation whose head it is")
     try:
         kept = _kept(arguments.file, arguments.company) if arguments.file else {}
+        if arguments.file and not kept:
+            return _cannot(f"{arguments.file} has no event")
         if arguments.file and arguments.conversation is not None and arguments.conversation not in kept:
             return _cannot(f"{arguments.file} has no event of {remote.word(arguments.conversation)}")
         wrong = 0
@@ -114,13 +116,19 @@ def _one(arguments: argparse.Namespace, conversation: str | None, kept: dict[int
     digest = EventLog(arguments.company, conversation or "").digest
     verdict = verify(digest, seal["sealed"], head, events, expect=arguments.expect)
     wrong = [*([verdict.wrong] if verdict.wrong else []), *differing(events, kept)]
-    _say(arguments, conversation, verdict, wrong)
+    _say(arguments, conversation, verdict, wrong, len(kept))
     return bool(wrong)
 
 
-def _say(arguments: argparse.Namespace, conversation: str | None, found: Verdict, wrong: list[str]) -> None:
+def _say(
+    arguments: argparse.Namespace, conversation: str | None, found: Verdict, wrong: list[str], copied: int
+) -> None:
     said = {"company": arguments.company, "conversation": conversation, "wrong": wrong, "sealed": found.sealed}
     said |= {"unsealed": found.unsealed, "head": found.head.hex() if found.sealed else None}
+    there = ""
+    if arguments.file:
+        said["copied"] = copied
+        there = f"; all {copied} of the copy are there" if copied else "; the copy has none of it"
     if arguments.json:
         print(json.dumps(said, ensure_ascii=False))
         return
@@ -128,6 +136,6 @@ def _say(arguments: argparse.Namespace, conversation: str | None, found: Verdict
     if wrong:
         print(f"{name}: WRONG: {'; '.join(wrong)}")
     elif found.sealed:
-        print(f"{name}: {found.sealed} sealed, {found.unsealed} not yet; head {found.head.hex()}")
+        print(f"{name}: {found.sealed} sealed, {found.unsealed} not yet; head {found.head.hex()}{there}")
     else:
-        print(f"{name}: nothing is sealed yet; events: {found.unsealed}")
+        print(f"{name}: nothing is sealed yet; events: {found.unsealed}{there}")

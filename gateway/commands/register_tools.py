@@ -105,5 +105,8 @@ def _load(source: str, folder: str) -> Any:
         sys.path.pop(0)
     shop = getattr(found, "shop", found)
     if not callable(getattr(shop, "manifest", None)):
-        raise remote.RemoteProblem(f"{source} is a {type(found).__name__}, not a Shop nor shop.asgi() or shop.wsgi()")
+        raise remote.RemoteProblem(
+            f"{source} is a {type(found).__name__}, not a Shop nor shop.asgi() or shop.wsgi(); name the Shop itself, "
+            f"such as --from {module_name}:shop"
+        )
     return shop

@@ -102,7 +102,9 @@ def _opened(
 ) -> Iterator[Any]:
     """A gateway's answer, to be read. Raises RemoteProblem, also for what breaks while it is read."""
     if not arguments.key:
-        raise RemoteProblem("an API key is needed: --key KEY or $ONCEGATE_KEY (see oncegate keys create --help)")
+        raise RemoteProblem(
+            "an API key is needed: --key KEY or $ONCEGATE_KEY (serve --dev: `dev`; else: oncegate keys create)"
+        )
     wanted = {name: value for name, value in (query or {}).items() if value is not None}
     url = arguments.url.rstrip("/") + where + ("?" + urlencode(wanted) if wanted else "")
     if not url.startswith(("http://", "https://")):

@@ -80,11 +80,12 @@ _6TO4 = IPv6Network("2002::/16")
 _ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})
 
 REFUSALS: Final = {
-    "scheme": "The endpoint must be an https URL.",
+    "scheme": "The endpoint must be an https URL, unless the gateway's operator allows http (merchants.allow_http).",
     "credentials": "The endpoint must not hold a user name or password; sign requests instead.",
     "malformed": "The endpoint is not a plain absolute URL.",
     "host": "The endpoint's host must be an ASCII name, a dotted IPv4 address or a bracketed IPv6 address.",
-    "address": "The endpoint's address is not one that the gateway may call.",
+    "address": "The endpoint's address is not one that the gateway may call: neither public nor opened by the "
+    "gateway's operator (merchants.allow_addresses).",
     "unresolved": "The endpoint's host name could not be resolved.",
 }
 """The only texts a refusal has. None holds any part of the URL or says what, if anything, was found there."""

@@ -96,6 +96,15 @@ TEXTS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("It failed: {code}."),
     ),
     "effect.indeterminate": (
+        *(
+            Row(
+                "Not known whether it was done: the merchant answered with a redirect (HTTP {http_status}), which is "
+                "not followed. Register the address that takes the call itself: often the same with a slash at its "
+                "end, or without.",
+                {"http_status": status},
+            )
+            for status in (301, 302, 303, 307, 308)
+        ),
         Row("Not known whether it was done: {reason} (HTTP {http_status}).", {"http_status": True}),
         Row("Not known whether it was done: {reason}."),
     ),

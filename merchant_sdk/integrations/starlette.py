@@ -11,6 +11,7 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from merchant_sdk.commit_before_reply import MAX_REPLY, CommitBeforeReply
 from merchant_sdk.endpoint import MOST_DISCARDED, error_reply, refuse_borrowed_key, reply_headers, reply_to
@@ -26,7 +27,11 @@ _ANSWERED = (SignatureError, MalformedCall, Refused, StoreBusy)
 def install(app: Any, shop: Shop | None, *, path: str = PATH, max_reply: int = MAX_REPLY) -> None:
     """Mount the shop under `path`, answer the SDK's errors, and put the middleware around everything."""
     if shop is not None:
-        app.mount(path, shop.asgi())
+        server, address = shop.asgi(), path.rstrip("/")
+        if address:
+            # The mount alone would answer it with a redirect, which no gateway follows: all orders would be unknown.
+            app.router.routes.append(Route(address, server, include_in_schema=False))
+        app.mount(path, server)
     for kind in _ANSWERED:
         app.add_exception_handler(kind, _handle)
     app.add_middleware(CommitBeforeReply, max_reply=max_reply)

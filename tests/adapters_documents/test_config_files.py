@@ -96,7 +96,7 @@ def test_a_company_is_named_by_its_file_unless_it_says_otherwise() -> None:
         ("tools = 1", "m.toml, tools: must hold tables"),
         ("[tools]\nx = 1", "m.toml, tools.x: must be a table"),
         ("[tools.x]", "m.toml, tools.x.endpoint: is required"),
-        ("[tools.x]\nendpoint = 'http://shop.example/'", "m.toml, tools.x.endpoint: The endpoint must be an https URL."),
+        ("[tools.x]\nendpoint = 'http://shop.example/'", "m.toml, tools.x.endpoint: The endpoint must be an https URL"),
         ("[tools.x]\nendpoint = 'https://10.1.1.1/'", "m.toml, tools.x.endpoint: The endpoint's address"),
         ("[tools.x]\nendpoint = 'https://a/'\nstatus_endpoint = 'x'", "m.toml, tools.x.status_endpoint: The endpoint"),
         ("[tools.x]\nendpoint = 'https://a.example/'\ntimeout = 3", "m.toml, tools.x.timeout: is not a known field; did you"),

@@ -74,3 +74,10 @@ def test_a_script_is_loaded_from_its_folder_and_named_by_its_hash(tmp_path: Path
 def test_a_missing_script_is_an_error_at_load(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Script.load("absent", tmp_path)
+
+
+async def test_p7_6_a_script_that_is_run_for_nothing_asks_nothing_and_answers_nothing(commands: Commands) -> None:
+    """A pass over event logs with nothing to be sealed is the usual one: it is no fault, and no trip to the server."""
+    before = await _times_sent(commands, "evalsha")
+    assert await CLAIM.run_each(commands, []) == []
+    assert await _times_sent(commands, "evalsha") == before

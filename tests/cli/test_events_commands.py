@@ -132,7 +132,13 @@ def test_p7_6_verify_holds_a_log_to_what_was_exported_before(logs, capsys, tmp_p
     logs.put("c-1", 6, 6)
     kept = tmp_path / "kept.jsonl"
     assert logs.run("export", "acme", "--output", str(kept)) == 0
+    capsys.readouterr()
     assert logs.run("verify", "acme", "--file", str(kept)) == 0
+    own, conversation = capsys.readouterr().out.splitlines()
+    assert own.endswith("; the copy has none of it")
+    assert conversation.endswith("; all 6 of the copy are there")
+    assert logs.run("verify", "acme", "c-1", "--json", "--file", str(kept)) == 0
+    assert json.loads(capsys.readouterr().out)["copied"] == 6
     logs.put("c-1", 4, 4)
     logs.logs["c-1"][1]["lease_s"] = 99
     head = start_of(EventLog("acme", "c-1").digest)
@@ -183,6 +189,9 @@ def test_p7_6_verify_says_that_a_copy_has_nothing_of_a_conversation(logs, capsys
     assert "has no event of c-2" in capsys.readouterr().err
     kept.write_text(kept.read_text() * 2)  # a feed may say an event twice
     assert logs.run("verify", "acme", "c-1", "--file", str(kept)) == 0
+    kept.write_text("")
+    assert logs.run("verify", "acme", "--file", str(kept)) == 2
+    assert "has no event" in capsys.readouterr().err
 
 
 def test_verify_says_2_where_it_could_not_be_found_out(logs, capsys, tmp_path):

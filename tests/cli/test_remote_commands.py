@@ -380,13 +380,15 @@ def test_p7_4_a_held_call_says_where_it_is_decided(played, capsys):
     played.answers["/v1/approvals"] = {"approvals": [{**APPROVAL, "effect_id": "cd" * 32}, APPROVAL], "cursor": None}
     assert played.run("calls", "show", "acme", "c-1", "--effect", "ab") == 0
     said = capsys.readouterr().out
-    assert "now: It waits for operator until 2026-11-29T10:15:00.120Z: POST /v1/approvals/apr_1/grant lets" in said
+    assert (
+        "now: It waits for operator until 2026-11-29T10:15:00.120Z: oncegate approvals grant apr_1 lets it run" in said
+    )
     played.answers["/v1/approvals"] = b"no JSON"
     played.refused.add("/v1/approvals")
     assert played.run("calls", "show", "acme", "c-1", "--effect", "ab") == 0
     said = capsys.readouterr().out
     assert "now: Nothing is sent while it is held" in said
-    assert "/grant" not in said
+    assert "approvals grant" not in said
 
 
 @pytest.mark.parametrize("named", [(), ("call_1", "--effect", "ab")])

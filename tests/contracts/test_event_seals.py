@@ -147,6 +147,16 @@ async def test_p7_6_nothing_is_sealed_before_five_seconds_have_passed(bench, off
     assert (await office.verdict()).sealed == 0
 
 
+async def test_p7_6_a_pass_with_nothing_to_be_sealed_is_no_fault_and_says_nothing(bench, office, caplog):
+    """Most passes of a gateway are such ones, every five seconds: an operator must not read of a fault in each."""
+    caplog.set_level("DEBUG", logger="oncegate.seals")
+    assert await office.pass_() == 0
+    await bench.run("call_1")
+    assert await office.pass_() == 1
+    assert await office.pass_() == 0
+    assert caplog.messages == []
+
+
 async def test_p7_6_events_are_numbered_as_before_once_there_is_a_seal(bench, office):
     """7.6: the seal is no event."""
     await bench.run("call_1")

@@ -160,7 +160,10 @@ async def test_p5_4_every_unknown_outcome_settles_by_the_sdks_status_endpoint(
         (["--from", "shop"], "MODULE:NAME"),
         (["--from", "shop:shop", "--endpoint", "http://127.0.0.1:1/"], "which company"),
         (["--from", "shop:shop", "--company", "acme"], "--endpoint URL"),
-        (["--from", "shop:faults", "--company", "acme", "--endpoint", "http://127.0.0.1:1/"], "is a list, not a Shop"),
+        (
+            ["--from", "shop:faults", "--company", "acme", "--endpoint", "http://127.0.0.1:1/"],
+            "such as --from shop:shop",
+        ),
         (["--from", "nothing:shop", "--company", "acme"], "cannot be imported: ModuleNotFoundError"),
     ],
 )

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 from html.parser import HTMLParser
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from types import ModuleType
 from xml.etree import ElementTree
 
@@ -47,6 +49,39 @@ def test_the_report_says_what_failed_and_what_to_do(careless, capfd, tmp_path):
     assert text.splitlines()[-1] == "1 passed, 2 failed, 0 not tried"
     for report in (text, json.dumps(told), page):
         assert careless.SECRET.removeprefix("whsec_") not in report
+
+
+class Redirects(BaseHTTPRequestHandler):
+    """As frameworks answer the path of a mount that lacks the slash at its end."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(307)
+        self.send_header("Location", "/tools/")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: a test's output is its own."""
+
+
+@pytest.mark.parametrize(("more", "status"), [([], 1), (["--count-tool", "count_orders"], 2)])
+def test_p5_2_a_redirect_is_told_with_where_it_leads(capfd, more, status):
+    """5.2: no gateway follows one; whoever registered that address would have every order unknown."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Redirects) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            assert main(typed(f"http://127.0.0.1:{server.server_port}/tools", *more)) == status
+        finally:
+            server.shutdown()
+            thread.join()
+    said = capfd.readouterr()
+    assert "307 (a redirect, which no gateway follows; if /tools/ takes calls, give and register that)" in (
+        said.out + said.err
+    )
 
 
 def test_the_page_has_a_picture_of_each_failing_history_and_takes_no_markup_from_a_merchant(careless, tmp_path):

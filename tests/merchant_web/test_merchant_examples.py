@@ -179,6 +179,20 @@ def test_a_body_cut_in_half_and_one_too_large_run_nothing(running: Running, fres
     assert running.count() == before
 
 
+def test_p5_2_the_shops_address_takes_calls_with_a_slash_at_its_end_and_without(running: Running, fresh: Any) -> None:
+    """5.2: the gateway follows no redirect, so one between the two would leave every order unknown."""
+    client, keys, conversation = running.client, [fresh("k"), fresh("k")], fresh("c")
+    before = running.count()
+    for key, path in zip(keys, (client.prefix or "/", f"{client.prefix}/"), strict=True):
+        context = {"company": "acme", "conversation": conversation + key, "turn": None, "tool_call_id": "call_1"}
+        body = json.dumps(
+            {"tool": "place_order", "arguments": running.example.arguments("dosa"), "context": context | {"attempt": 1}}
+        ).encode()
+        said = client.send("POST", path, body, client.signed(body, key))
+        assert said.status == 200, (path, said.status, said.body)
+    assert running.count() == before + 2
+
+
 def test_health_says_that_the_database_is_there(running: Running) -> None:
     """For whoever watches the shop."""
     assert running.client.send("GET", f"{running.client.prefix}/health").json == {"status": "ok"}

@@ -99,6 +99,8 @@ UNKNOWN = {
     "reset": "broke off",
     "500": "does not tell whether it was done (HTTP 500)",
     "html": "a page instead of a result (HTTP 200)",
+    "307": "a redirect (HTTP 307), which is not followed. Register the address",
+    "302 with a page": "a redirect (HTTP 302), which is not followed. Register the address",
 }
 
 
@@ -106,6 +108,7 @@ UNKNOWN = {
 async def test_an_unknown_outcome_says_what_was_seen_and_what_can_be_done(world, seen, how):
     """5, 4.6: the three ways out of it, and that none of them is sending it again."""
     made = {"500": seen["reply"](500, {}), "html": seen["reply"](200, b"<html>", "text/html")}
+    made |= {"307": seen["reply"](307, b""), "302 with a page": seen["reply"](302, b"<html>", "text/html")}
     world.merchant.behave = lambda _: made.get(how) or seen[how]
     await world.call(tool_call_id="n1")
     story = await told(world)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 SHOWN: Final = 120
 """Characters of an answer in a report."""
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(slots=True)
@@ -29,9 +30,11 @@ class Exchange:
         """The answer in a line of printable text."""
         if self.status is None:
             return self.how
-        text = self.body.decode("utf-8", "replace")
-        text = "".join(c if c.isprintable() else " " for c in text[: SHOWN + 1])
-        return f"{self.status} {text if len(text) <= SHOWN else text[:SHOWN] + '…'}".rstrip()
+        said = f"{self.status} {_shown(self.body.decode('utf-8', 'replace'))}".rstrip()
+        target = self.headers.get("location", "")
+        if self.status in REDIRECTS and target:
+            said += f" (a redirect, which no gateway follows; if {_shown(target)} takes calls, give and register that)"
+        return said
 
     @property
     def done(self) -> bool:
@@ -44,3 +47,8 @@ class Exchange:
             return json.loads(self.body)
         except (ValueError, RecursionError):
             return self.body.decode("utf-8", "replace")
+
+
+def _shown(text: str) -> str:
+    text = "".join(c if c.isprintable() else " " for c in text[: SHOWN + 1])
+    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
