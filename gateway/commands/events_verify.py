@@ -54,13 +54,17 @@ def _run(arguments: argparse.Namespace) -> int:
             return _cannot(f"{arguments.file} has no event")
         if arguments.file and arguments.conversation is not None and arguments.conversation not in kept:
             return _cannot(f"{arguments.file} has no event of {remote.word(arguments.conversation)}")
-        wrong = 0
+        wrong = found = 0
         for conversation in _conversations(arguments, kept):
-            wrong += _one(arguments, conversation, kept.get(conversation, {}))
+            verdict, bad = _one(arguments, conversation, kept.get(conversation, {}))
+            wrong, found = wrong + bad, found + verdict.sealed + verdict.unsealed
     except remote.RemoteProblem as problem:
         return _cannot(str(problem))
     except (OSError, ValueError) as unreadable:
         return _cannot(f"{arguments.file}: {unreadable}")
+    if not (wrong or found):  # what has no events is all there, and so is what is misspelt
+        asked = " ".join(remote.word(each) for each in (arguments.company, arguments.conversation) if each is not None)
+        return _cannot(f"{asked} has no events: is that its name?")
     return 1 if wrong else 0
 
 
@@ -106,7 +110,7 @@ def _conversations(arguments: argparse.Namespace, kept: Kept) -> Iterator[str | 
     yield from (each for each in kept if each not in seen)
 
 
-def _one(arguments: argparse.Namespace, conversation: str | None, kept: dict[int, Any]) -> bool:
+def _one(arguments: argparse.Namespace, conversation: str | None, kept: dict[int, Any]) -> tuple[Verdict, bool]:
     """Verify one log and say what was found; whether something is wrong."""
     query = {"company": arguments.company, "conversation": conversation}
     # The seal before the events: both only grow.
@@ -117,7 +121,7 @@ def _one(arguments: argparse.Namespace, conversation: str | None, kept: dict[int
     verdict = verify(digest, seal["sealed"], head, events, expect=arguments.expect)
     wrong = [*([verdict.wrong] if verdict.wrong else []), *differing(events, kept)]
     _say(arguments, conversation, verdict, wrong, len(kept))
-    return bool(wrong)
+    return verdict, bool(wrong)
 
 
 def _say(

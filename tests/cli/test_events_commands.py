@@ -106,6 +106,13 @@ def test_p7_6_verify_says_the_head_and_what_is_not_sealed_yet(logs, capsys):
     assert (said["sealed"], said["unsealed"], said["head"], said["wrong"]) == (5, 2, head, [])
 
 
+@pytest.mark.parametrize("name", [("acme", "c-11"), ("acne",)])
+def test_p7_6_verify_of_a_log_that_is_not_there_assures_of_nothing(logs, capsys, name):
+    """7.6: its name may be misspelt, or all of it be gone."""
+    assert logs.run("verify", *name) == 2
+    assert f"{' '.join(name)} has no events" in capsys.readouterr().err
+
+
 def test_p7_6_verify_of_a_company_holds_every_log_that_its_feed_names(logs, capsys):
     """7.6"""
     logs.put(None, 2, 2)
