@@ -18,7 +18,7 @@ from sqlalchemy.util import await_only
 from merchant_sdk.errors import TransactionMisuse
 from merchant_sdk.store import Record
 from merchant_sdk.stores.guarded_cursor import guarded
-from merchant_sdk.stores.postgres_wire import CLAIM, PUT, Statement, Wire, begin_text, check_put, say, say_async
+from merchant_sdk.stores.postgres_wire import CLAIM, PUT, ROLLBACK, Statement, Wire, begin, check_put, say, say_async
 
 
 class PsycopgConnection:
@@ -43,14 +43,14 @@ class PsycopgConnection:
         idle = self._raw.pgconn.transaction_status == pq.TransactionStatus.IDLE
         try:
             # Not where the merchant's own hooks have begun already: then the claim is a message of its own.
-            return self._begin_and_claim(wanted) if idle else self._claimed(b"", wanted)
+            return self._begin_and_claim(wanted) if idle else self._claimed(wanted)
         except psycopg.Error as error:
             raise self._as_sqlalchemys(error) from error
 
     def put(self, records: Sequence[Record]) -> None:
         """Raises DBAPIError, and TransactionMisuse where a claim is gone."""
         try:
-            check_put(self._say(b"; ".join([self._text(PUT, record) for record in records])))
+            check_put(self._say(*(self._wire.of(record, PUT, self._raw) for record in records)))
         except psycopg.Error as error:
             raise self._as_sqlalchemys(error) from error
 
@@ -60,27 +60,24 @@ class PsycopgConnection:
             raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
 
     def _begin_and_claim(self, wanted: Record) -> bool:
-        begin = begin_text(self._raw) + b"; "
+        first = begin(self._raw)
         try:
             if names := self._wire.prepare(self._raw):
-                self._say(names)
+                self._say(*names)
                 self._wire.prepared(self._raw)
-            return self._claimed(begin, wanted)
+            return self._claimed(wanted, first)
         except psycopg.Error as error:
             if not self._wire.give_up_names(error):
                 raise
         if self._raw.pgconn.transaction_status != pq.TransactionStatus.IDLE:
-            self._say(b"ROLLBACK")
-        return self._claimed(begin, wanted)
+            self._say(ROLLBACK)
+        return self._claimed(wanted, first)
 
-    def _claimed(self, before: bytes, wanted: Record) -> bool:
-        return self._say(before + self._text(CLAIM, wanted))[-1].command_tuples == 1
+    def _claimed(self, wanted: Record, *before: Statement) -> bool:
+        return self._say(*before, self._wire.of(wanted, CLAIM, self._raw))[-1].command_tuples == 1
 
-    def _text(self, statement: Statement, record: Record) -> bytes:
-        return self._wire.text(statement, self._raw, record)
-
-    def _say(self, text: bytes) -> list[pq.abc.PGresult]:
-        return await_only(say_async(self._raw, text)) if self._async else say(self._raw, text)
+    def _say(self, *statements: Statement) -> list[pq.abc.PGresult]:
+        return await_only(say_async(self._raw, *statements)) if self._async else say(self._raw, *statements)
 
     def _as_sqlalchemys(self, error: psycopg.Error) -> BaseException:
         if self._raw.closed:
