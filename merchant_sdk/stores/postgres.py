@@ -90,7 +90,7 @@ class PsycopgTransaction:
         return self._connection
 
     def claim(self, wanted: Record) -> Record | None:
-        with claiming():
+        with claiming:
             if self._status() == TransactionStatus.IDLE:
                 written = self._begin_and_claim(wanted)
             else:
@@ -203,7 +203,7 @@ def _executed(connection: Connection, sql: str, parameters: Parameters) -> tuple
 def _taken(pool: Pool) -> tuple[Connection, bool]:
     """A connection of the pool's in autocommit, and how it was. Raises TransactionMisuse if it is not idle."""
     connection = pool.getconn()
-    if connection.info.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
+    if connection.pgconn.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
         pool.putconn(connection)
         raise TransactionMisuse("a transaction is open already on the connection that the pool gave: it is not ours")
     autocommit = connection.autocommit

@@ -13,8 +13,7 @@ import re
 import select
 import struct
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import psycopg
 from psycopg import pq
@@ -41,8 +40,7 @@ _MARK: Final = "oncegate_prepared"
 _NOT_THIS_SERVER: Final = frozenset({"26000", "42P05"})
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """One statement. `values` are those of a Record's fields; with a `name` and no values, it is to be prepared."""
 
     sql: bytes
@@ -125,13 +123,19 @@ def exchange(connection: Any, statements: Sequence[Statement]) -> Exchange:
     pgconn.pipeline_sync()
     results: list[pq.abc.PGresult] = []
     yield from _flushed(pgconn)
-    while (result := (yield from _next(pgconn))) is None or result.status != pq.ExecStatus.PIPELINE_SYNC:
-        if result is not None:
-            results.append(result)
-        elif pgconn.status == pq.ConnStatus.BAD:
+    while True:
+        while pgconn.is_busy():
+            yield "read"
+            pgconn.consume_input()
+        result = pgconn.get_result()
+        if result is None:  # between the results of two statements
+            if pgconn.status == pq.ConnStatus.BAD:
+                break
+        elif result.status == pq.ExecStatus.PIPELINE_SYNC:
+            pgconn.exit_pipeline_mode()
             break
-    else:
-        pgconn.exit_pipeline_mode()
+        else:
+            results.append(result)
     return _successes(connection, results, len(statements))
 
 
@@ -141,7 +145,13 @@ def _one_by_one(connection: Any, statements: Sequence[Statement]) -> Exchange:
     for statement in statements:
         _send(pgconn, statement)
         yield from _flushed(pgconn)
-        while (result := (yield from _next(pgconn))) is not None:
+        while True:
+            while pgconn.is_busy():
+                yield "read"
+                pgconn.consume_input()
+            result = pgconn.get_result()
+            if result is None:
+                break
             results.append(result)
         _successes(connection, results, len(results))
     return results
@@ -163,14 +173,6 @@ def _flushed(pgconn: Any) -> Generator[Wanted, None, None]:
     while pgconn.flush():
         yield "write"
         pgconn.consume_input()  # a server that talks back is not listening
-
-
-def _next(pgconn: Any) -> Generator[Wanted, None, pq.abc.PGresult | None]:
-    while pgconn.is_busy():
-        yield "read"
-        pgconn.consume_input()
-    result: pq.abc.PGresult | None = pgconn.get_result()
-    return result
 
 
 def _successes(connection: Any, results: list[pq.abc.PGresult], expected: int) -> list[pq.abc.PGresult]:

@@ -52,7 +52,7 @@ class SQLAlchemyTransaction:
             self._begin()
         if self._direct is None:
             return self._records.claim(wanted)
-        with claiming():
+        with claiming:
             if self._direct.claim(wanted):
                 self._claimed[wanted.kind, wanted.key] = wanted
                 return None
