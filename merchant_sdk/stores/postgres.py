@@ -20,7 +20,7 @@ from merchant_sdk.migrations import ddl
 from merchant_sdk.store import Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
 from merchant_sdk.stores.guarded_cursor import guarded
-from merchant_sdk.stores.postgres_wire import CLAIM, COMMIT, PUT, ROLLBACK, Statement, Wire, check_put, say
+from merchant_sdk.stores.postgres_wire import CLAIM, COMMIT, PUT, ROLLBACK, Statement, Wire, putting, say
 from merchant_sdk.stores.records import Parameters, Records, pyformat
 
 Isolation = Literal["read committed", "repeatable read", "serializable"]
@@ -121,7 +121,8 @@ class PsycopgTransaction:
         if self._status() != TransactionStatus.INTRANS:
             raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
         puts = [self._said(PUT, record) for record in self._late]
-        check_put(say(self._connection, *puts, COMMIT)[:-1])
+        with putting():
+            say(self._connection, *puts, COMMIT)
 
     def rollback(self) -> None:
         # Whatever fails here, a connection that is not idle is closed, which rolls back.

@@ -12,7 +12,8 @@ import asyncio
 import re
 import select
 import struct
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, Literal, NamedTuple
 
 import psycopg
@@ -36,24 +37,30 @@ _TYPES: Final = (25, 25, 25, 25, 25, 701)  # text and, for `at`, float8
 _BINARY: Final = (1,) * len(FIELDS)
 _DOUBLE: Final = struct.Struct("!d").pack
 _MARK: Final = "oncegate_prepared"
+_GONE: Final = "oncegate: the claim is gone"
 # What a server says of a name that it was not asked to prepare, or that another client of a proxy has prepared.
 _NOT_THIS_SERVER: Final = frozenset({"26000", "42P05"})
 
 
 class Statement(NamedTuple):
-    """One statement. `values` are those of a Record's fields; with a `name` and no values, it is to be prepared."""
+    """One statement, with the `values` of a Record's fields or (). With None it is to be prepared under its `name`."""
 
     sql: bytes
     name: bytes = b""
-    values: tuple[bytes, ...] | None = None
+    values: tuple[bytes, ...] | None = ()
 
 
 def _numbered(sql: str) -> bytes:
     return re.sub(r"(?<![:\w]):(\w+)", lambda found: f"${FIELDS.index(found[1]) + 1}", sql).encode()
 
 
-CLAIM: Final = Statement(_numbered(_SQL.claim), b"oncegate_claim_v1")
-PUT: Final = Statement(_numbered(_SQL.put), b"oncegate_put_v1")
+CLAIM: Final = Statement(_numbered(_SQL.claim), b"oncegate_claim_v1", None)
+# Fails where it writes no row, so that the COMMIT behind it is not run.
+_PUT_OR_FAIL: Final = (
+    f"WITH put AS ({_SQL.put} RETURNING 1) "  # noqa: S608 (our own text)
+    f"SELECT (CASE count(*) WHEN 1 THEN '1' ELSE '{_GONE}' END)::integer FROM put"
+)
+PUT: Final = Statement(_numbered(_PUT_OR_FAIL), b"oncegate_put_v2", None)
 COMMIT: Final = Statement(b"COMMIT")
 ROLLBACK: Final = Statement(b"ROLLBACK")
 
@@ -158,15 +165,15 @@ def _one_by_one(connection: Any, statements: Sequence[Statement]) -> Exchange:
 
 
 def _send(pgconn: Any, statement: Statement) -> None:
-    if statement.values is None:
-        if statement.name:
-            pgconn.send_prepare(statement.name, statement.sql, _TYPES)
-        else:
-            pgconn.send_query_params(statement.sql, None)
-    elif statement.name:
-        pgconn.send_query_prepared(statement.name, statement.values, _BINARY)
+    sql, name, values = statement
+    if values is None:
+        pgconn.send_prepare(name, sql, _TYPES)
+    elif not values:
+        pgconn.send_query_params(sql, None)
+    elif name:
+        pgconn.send_query_prepared(name, values, _BINARY)
     else:
-        pgconn.send_query_params(statement.sql, statement.values, _TYPES, _BINARY)
+        pgconn.send_query_params(sql, values, _TYPES, _BINARY)
 
 
 def _flushed(pgconn: Any) -> Generator[Wanted, None, None]:
@@ -238,7 +245,14 @@ async def _ready(loop: asyncio.AbstractEventLoop, socket: int, wanted: Wanted) -
             loop.remove_writer(socket)
 
 
-def check_put(results: Sequence[pq.abc.PGresult]) -> None:
-    """Each of the results wrote its row. Raises TransactionMisuse."""
-    if any(result.command_tuples != 1 for result in results):
-        raise TransactionMisuse("the claim was gone at the end of the work: it committed or rolled back by SQL")
+@contextmanager
+def putting() -> Iterator[None]:
+    """Around a message with PUT. Raises TransactionMisuse where the claim is gone; then nothing was committed."""
+    try:
+        yield
+    except psycopg.DataError as error:
+        if _GONE not in str(error):
+            raise
+        raise TransactionMisuse(
+            "the claim was gone at the end of the work, which committed or rolled back by SQL; nothing is stored"
+        ) from error

@@ -156,7 +156,7 @@ class AsyncDesk(Desk):
 def postgres() -> Iterator[str]:
     """A private PostgreSQL, as a connection string."""
     try:
-        with private_postgres("fsync=off", "deadlock_timeout=50ms") as conninfo:
+        with private_postgres("fsync=off", "deadlock_timeout=50ms", "max_prepared_transactions=4") as conninfo:
             yield conninfo
     except DoesNotStart:
         raise  # tests that skip on a broken server pass whatever is broken

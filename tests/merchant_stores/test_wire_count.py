@@ -15,9 +15,9 @@ COSTS = {
     "once, reply known": (4, 3),
     "once and bind": (7, 4),
     "bare, SQLAlchemy": (3, 3),
-    "once, SQLAlchemy": (5, 4),
+    "once, SQLAlchemy": (5, 3),
     "bare, SQLAlchemy async": (3, 3),
-    "once, SQLAlchemy async": (5, 4),
+    "once, SQLAlchemy async": (5, 3),
 }
 
 
