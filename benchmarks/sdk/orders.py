@@ -72,10 +72,13 @@ def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
 
         return place
 
-    def session_once() -> Place:
+    def session_once(*, known: bool = False) -> Place:
         def place() -> None:
-            with once(mapped, CallKey(next(_KEYS), "f"), now=time.time) as work:
-                work.reply({"order_id": work.db.execute(_INSERT_NAMED, {"buyer": "b-1"}).scalar_one()})
+            call = CallKey(next(_KEYS), "f")
+            with once(mapped, call, now=time.time, reply={"order_id": call.text} if known else None) as work:
+                made = work.db.execute(_INSERT_NAMED, {"buyer": "b-1"}).scalar_one()
+                if not known:
+                    work.reply({"order_id": made})
 
         return place
 
@@ -95,12 +98,17 @@ def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
 
         return place
 
-    def async_once(engine: AsyncEngine) -> Callable[[], Coroutine[Any, Any, None]]:
+    def async_once(engine: AsyncEngine, *, known: bool = False) -> Callable[[], Coroutine[Any, Any, None]]:
         awaited = AsyncSQLAlchemyStore(lambda: AsyncSession(engine))
 
         async def place() -> None:
-            async with once_async(awaited, CallKey(next(_KEYS), "f"), now=time.time) as work:
-                work.reply({"order_id": (await work.db.execute(_INSERT_NAMED, {"buyer": "b-1"})).scalar_one()})
+            call = CallKey(next(_KEYS), "f")
+            async with once_async(
+                awaited, call, now=time.time, reply={"order_id": call.text} if known else None
+            ) as work:
+                made = (await work.db.execute(_INSERT_NAMED, {"buyer": "b-1"})).scalar_one()
+                if not known:
+                    work.reply({"order_id": made})
 
         return place
 
@@ -111,8 +119,10 @@ def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
         "once and bind": lambda: with_once(bind=True),
         "bare, SQLAlchemy": bare_session,
         "once, SQLAlchemy": session_once,
+        "once, SQLAlchemy, reply known": lambda: session_once(known=True),
         "bare, SQLAlchemy async": lambda: on_a_loop(bare_async),
         "once, SQLAlchemy async": lambda: on_a_loop(async_once),
+        "once, SQLAlchemy async, reply known": lambda: on_a_loop(lambda engine: async_once(engine, known=True)),
     }
 
 

@@ -16,8 +16,10 @@ COSTS = {
     "once and bind": (7, 4),
     "bare, SQLAlchemy": (3, 3),
     "once, SQLAlchemy": (5, 3),
+    "once, SQLAlchemy, reply known": (4, 3),
     "bare, SQLAlchemy async": (3, 3),
     "once, SQLAlchemy async": (5, 3),
+    "once, SQLAlchemy async, reply known": (4, 3),
 }
 
 
