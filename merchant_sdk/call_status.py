@@ -83,7 +83,7 @@ def _settle(store: Store, wanted: Record, wait_s: float, first_at: float | None)
         if horizon is not None and horizon.at > HORIZON.at and not _sent_after(horizon.at, first_at):
             return CallStatus("unknown")
         transaction.put([wanted])
-        with committing():
+        with committing:
             transaction.commit()
         return CallStatus("void")
     finally:

@@ -130,13 +130,13 @@ class Work:
         if self._state != "new":
             raise Misuse("a Work is entered once")
         self._level.claim(self._key)
-        with entering():
+        with entering:
             self._open = self._store.begin()
         self._state = "open"
         nesting.entered(self._level)
         units.opened("`once`", lambda: self._state == "open", key=self)
         try:
-            with entering():
+            with entering:
                 self._find([self._key], "", tries=CLAIM_TRIES)
         except BaseException:
             self._end(commit=False)
@@ -236,7 +236,7 @@ class Work:
         self._level.is_open = False
         try:
             if commit:
-                with committing():
+                with committing:
                     transaction.commit()
                 self._state = "committed"
         finally:

@@ -10,8 +10,8 @@ from typing import Any
 
 def to_json(value: Any) -> str:
     """Compact JSON text. Decimal becomes text, half a surrogate pair U+FFFD. Raises TypeError, ValueError."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    text = _ENCODER.encode(value)
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def utc(at: float) -> str:
@@ -39,3 +39,6 @@ def _plain(value: Any) -> str:
     if isinstance(value, Decimal) and value.is_finite():
         return str(value)
     raise TypeError(f"a reply is made of JSON values and Decimal, not of {type(value).__name__}")
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)

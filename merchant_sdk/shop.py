@@ -272,7 +272,7 @@ class Shop:
         arguments = read_arguments(tool.signature, call.arguments)
         finish = finishing(self.store, finish)
         with ExitStack() as stack:
-            with entering():
+            with entering:
                 db = stack.enter_context(self.store.reading())
             handed = Read(db, call, self.now())
             allow(tool.authorise, "not_authorised", handed, arguments, finish)

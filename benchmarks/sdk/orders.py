@@ -9,7 +9,6 @@ import random
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from typing import Any, Final
@@ -28,6 +27,8 @@ ORDERS: Final = "CREATE TABLE IF NOT EXISTS orders (id bigserial PRIMARY KEY, bu
 _INSERT: Final = "INSERT INTO orders (buyer) VALUES (%s) RETURNING id"
 _INSERT_NAMED: Final = sa.text("INSERT INTO orders (buyer) VALUES (:buyer) RETURNING id")
 _WARM: Final = 30
+# They come with the request: making one is no part of `once`.
+_KEYS: Final = iter(lambda: f"{random.getrandbits(128):032x}", "")
 
 Place = Callable[[], Any]
 
@@ -53,7 +54,7 @@ def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
 
     def with_once(*, known: bool = False, bind: bool = False) -> Place:
         def place() -> None:
-            call = CallKey(str(uuid.uuid4()), "f")
+            call = CallKey(next(_KEYS), "f")
             with once(store, call, now=time.time, reply={"order_id": call.text} if known else None) as work:
                 if bind:
                     work.bind(request_key("order", buyer=call.text, cart=[Line("pizza", 1)], window_s=1200))
@@ -71,10 +72,13 @@ def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
 
         return place
 
-    def session_once() -> Place:
+    def session_once(*, known: bool = False) -> Place:
         def place() -> None:
-            with once(mapped, CallKey(str(uuid.uuid4()), "f"), now=time.time) as work:
-                work.reply({"order_id": work.db.execute(_INSERT_NAMED, {"buyer": "b-1"}).scalar_one()})
+            call = CallKey(next(_KEYS), "f")
+            with once(mapped, call, now=time.time, reply={"order_id": call.text} if known else None) as work:
+                made = work.db.execute(_INSERT_NAMED, {"buyer": "b-1"}).scalar_one()
+                if not known:
+                    work.reply({"order_id": made})
 
         return place
 
@@ -94,12 +98,17 @@ def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
 
         return place
 
-    def async_once(engine: AsyncEngine) -> Callable[[], Coroutine[Any, Any, None]]:
+    def async_once(engine: AsyncEngine, *, known: bool = False) -> Callable[[], Coroutine[Any, Any, None]]:
         awaited = AsyncSQLAlchemyStore(lambda: AsyncSession(engine))
 
         async def place() -> None:
-            async with once_async(awaited, CallKey(str(uuid.uuid4()), "f"), now=time.time) as work:
-                work.reply({"order_id": (await work.db.execute(_INSERT_NAMED, {"buyer": "b-1"})).scalar_one()})
+            call = CallKey(next(_KEYS), "f")
+            async with once_async(
+                awaited, call, now=time.time, reply={"order_id": call.text} if known else None
+            ) as work:
+                made = (await work.db.execute(_INSERT_NAMED, {"buyer": "b-1"})).scalar_one()
+                if not known:
+                    work.reply({"order_id": made})
 
         return place
 
@@ -110,8 +119,10 @@ def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
         "once and bind": lambda: with_once(bind=True),
         "bare, SQLAlchemy": bare_session,
         "once, SQLAlchemy": session_once,
+        "once, SQLAlchemy, reply known": lambda: session_once(known=True),
         "bare, SQLAlchemy async": lambda: on_a_loop(bare_async),
         "once, SQLAlchemy async": lambda: on_a_loop(async_once),
+        "once, SQLAlchemy async, reply known": lambda: on_a_loop(lambda engine: async_once(engine, known=True)),
     }
 
 

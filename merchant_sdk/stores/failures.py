@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 
 from merchant_sdk.errors import MerchantError, OutcomeUnknown, StoreBusy
 from merchant_sdk.store import Contention
@@ -55,40 +54,45 @@ _SQLSTATE = re.compile(r"[0-9A-Z]{5}")
 _DEEPEST = 5
 
 
-@contextmanager
-def claiming() -> Iterator[None]:
-    """Turn what a driver raises into Contention or StoreBusy, where it is one of them."""
-    try:
-        yield
-    except Exception as error:
-        codes = _codes(error)
-        if codes & _CONTENTION:
-            raise Contention("another transaction was given precedence") from error
-        if codes & _BUSY:
-            raise StoreBusy("the database stayed locked; nothing was begun") from error
-        raise
+class _Translation:
+    """A `with` block whose driver's errors are told anew. One for all, since a generator for each claim would cost as
+    much as the rest of its Python."""
+
+    def __init__(self, told: Callable[[Exception], MerchantError | None]) -> None:
+        self._told = told
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        told = self._told(error) if isinstance(error, Exception) else None
+        if told is not None:
+            raise told from error
 
 
-@contextmanager
-def entering() -> Iterator[None]:
-    """Around what comes before any work: a database that cannot be reached is StoreBusy, since nothing was begun."""
-    try:
-        yield
-    except Exception as error:
-        if unreachable(error):
-            raise StoreBusy("the database cannot be reached, or has no connection free; nothing was begun") from error
-        raise
+def _told_of_claim(error: Exception) -> MerchantError | None:
+    codes = _codes(error)
+    if codes & _CONTENTION:
+        return Contention("another transaction was given precedence")
+    return StoreBusy("the database stayed locked; nothing was begun") if codes & _BUSY else None
 
 
-@contextmanager
-def committing() -> Iterator[None]:
-    """Around the commit: a connection that is lost there is OutcomeUnknown."""
-    try:
-        yield
-    except Exception as error:
-        if unreachable(error):
-            raise OutcomeUnknown("the connection was lost at the commit: whether it was kept is not known") from error
-        raise
+def _told_of_entry(error: Exception) -> MerchantError | None:
+    lost = unreachable(error)
+    return StoreBusy("the database cannot be reached, or has no connection free; nothing was begun") if lost else None
+
+
+def _told_of_commit(error: Exception) -> MerchantError | None:
+    lost = unreachable(error)
+    return OutcomeUnknown("the connection was lost at the commit: whether it was kept is not known") if lost else None
+
+
+claiming = _Translation(_told_of_claim)
+"""Turns what a driver raises into Contention or StoreBusy, where it is one of them."""
+entering = _Translation(_told_of_entry)
+"""Around what comes before any work: a database that cannot be reached is StoreBusy, since nothing was begun."""
+committing = _Translation(_told_of_commit)
+"""Around the commit: a connection that is lost there is OutcomeUnknown."""
 
 
 def unreachable(error: BaseException) -> bool:

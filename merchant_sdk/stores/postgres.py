@@ -20,7 +20,7 @@ from merchant_sdk.migrations import ddl
 from merchant_sdk.store import Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
 from merchant_sdk.stores.guarded_cursor import guarded
-from merchant_sdk.stores.postgres_wire import CLAIM, PUT, Statement, Wire, check_put, say
+from merchant_sdk.stores.postgres_wire import CLAIM, COMMIT, PUT, ROLLBACK, Statement, Wire, putting, say
 from merchant_sdk.stores.records import Parameters, Records, pyformat
 
 Isolation = Literal["read committed", "repeatable read", "serializable"]
@@ -74,7 +74,7 @@ class IdleConnections:
 class PsycopgTransaction:
     """See `store.Transaction`. Begins with its first claim."""
 
-    def __init__(self, pool: Pool, wire: Wire, begin: bytes) -> None:
+    def __init__(self, pool: Pool, wire: Wire, begin: Sequence[Statement]) -> None:
         self._pool = pool
         self._wire = wire
         self._begin = begin
@@ -90,11 +90,11 @@ class PsycopgTransaction:
         return self._connection
 
     def claim(self, wanted: Record) -> Record | None:
-        with claiming():
+        with claiming:
             if self._status() == TransactionStatus.IDLE:
                 written = self._begin_and_claim(wanted)
             else:
-                written = say(self._connection, self._text(CLAIM, wanted))[-1].command_tuples
+                written = say(self._connection, self._said(CLAIM, wanted))[-1].command_tuples
             if written == 1:
                 self._claimed[wanted.kind, wanted.key] = wanted
                 return None
@@ -114,20 +114,21 @@ class PsycopgTransaction:
         self._claimed.clear()
         self._late = []
         if self._status() != TransactionStatus.IDLE:
-            say(self._connection, b"ROLLBACK")
+            say(self._connection, ROLLBACK)
 
     def commit(self) -> None:
         # In a transaction that failed, COMMIT would be a ROLLBACK without an error.
         if self._status() != TransactionStatus.INTRANS:
             raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
-        puts = [self._text(PUT, record) for record in self._late]
-        check_put(say(self._connection, b"; ".join([*puts, b"COMMIT"]))[: len(puts)])
+        puts = [self._said(PUT, record) for record in self._late]
+        with putting():
+            say(self._connection, *puts, COMMIT)
 
     def rollback(self) -> None:
         # Whatever fails here, a connection that is not idle is closed, which rolls back.
         with suppress(psycopg.Error):
             if self._status() not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
-                say(self._connection, b"ROLLBACK")
+                say(self._connection, ROLLBACK)
 
     def close(self) -> None:
         if self._returned:
@@ -157,17 +158,17 @@ class PsycopgTransaction:
     def _try_to_begin(self, wanted: Record) -> int | None:
         try:
             if names := self._wire.prepare(self._connection):
-                say(self._connection, names)
+                say(self._connection, *names)
                 self._wire.prepared(self._connection)
-            return say(self._connection, self._begin + self._text(CLAIM, wanted))[-1].command_tuples
+            return say(self._connection, *self._begin, self._said(CLAIM, wanted))[-1].command_tuples
         except psycopg.Error as error:
             if not self._wire.give_up_names(error):
                 raise
         self.undo_work()
-        return say(self._connection, self._begin + self._text(CLAIM, wanted))[-1].command_tuples
+        return say(self._connection, *self._begin, self._said(CLAIM, wanted))[-1].command_tuples
 
-    def _text(self, statement: Statement, record: Record) -> bytes:
-        return self._wire.text(statement, self._connection, record)
+    def _said(self, statement: Statement, record: Record) -> Statement:
+        return self._wire.of(record, statement, self._connection)
 
     def _execute(self, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
         return _executed(self._connection, sql, parameters)
@@ -203,7 +204,7 @@ def _executed(connection: Connection, sql: str, parameters: Parameters) -> tuple
 def _taken(pool: Pool) -> tuple[Connection, bool]:
     """A connection of the pool's in autocommit, and how it was. Raises TransactionMisuse if it is not idle."""
     connection = pool.getconn()
-    if connection.info.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
+    if connection.pgconn.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
         pool.putconn(connection)
         raise TransactionMisuse("a transaction is open already on the connection that the pool gave: it is not ours")
     autocommit = connection.autocommit
@@ -243,14 +244,16 @@ class PsycopgStore:
         self._own = IdleConnections(lambda: _connect(database)) if isinstance(database, str) else None
         self._pool: Pool = self._own or database  # type: ignore[assignment]
         self._wire = Wire()
-        self._begin = f"BEGIN ISOLATION LEVEL {isolation.upper()}; "
+        self._begin: tuple[Statement, ...] = (Statement(f"BEGIN ISOLATION LEVEL {isolation.upper()}".encode()),)
         if create_table:
             with self._plain() as connection:
                 connection.execute((ddl("postgresql") + schema).encode())
 
     def begin(self, wait_s: float | None = None) -> PsycopgTransaction:
-        limit = "" if wait_s is None else f"SET LOCAL lock_timeout = {max(1, int(wait_s * 1000))}; "
-        return PsycopgTransaction(self._pool, self._wire, (self._begin + limit).encode())
+        begin = self._begin
+        if wait_s is not None:
+            begin += (Statement(f"SET LOCAL lock_timeout = {max(1, int(wait_s * 1000))}".encode()),)
+        return PsycopgTransaction(self._pool, self._wire, begin)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

@@ -1,10 +1,9 @@
 """The two statements of `once` on a psycopg connection, each in one message with BEGIN or COMMIT.
 
-A message is one text of several statements: the first that fails ends it, COMMIT included. libpq quotes the values
-for the connection they are sent on. The statements are prepared once a connection, by name in SQL, because planning
-them anew costs more than running them; a proxy that gives every transaction another server (pgbouncer) does not know
-such names, and is told from a server by its answer. What psycopg documents of `psycopg.pq` is used, not its cursors,
-which do more for each statement than these need.
+A message is a pipeline of statements up to one Sync: the first that fails ends it, COMMIT included. The two are
+prepared once a connection, by name, because planning them anew costs more than running them; a proxy that gives every
+transaction another server (pgbouncer) may not know such names, and is told from a server by its answer. What psycopg
+documents of `psycopg.pq` is used, not its cursors, which do more for each statement than these need.
 """
 
 from __future__ import annotations
@@ -12,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import re
 import select
-from collections.abc import Generator, Sequence
-from typing import Any, Final, Literal
+import struct
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Literal, NamedTuple
 
 import psycopg
 from psycopg import pq
@@ -26,67 +27,76 @@ from merchant_sdk.stores.records import FIELDS, STATEMENTS
 Wanted = Literal["read", "write"]
 Exchange = Generator[Wanted, None, "list[pq.abc.PGresult]"]
 
+PIPELINES: Final = pq.version() >= 140000
+"""Of the client's library. Without them each statement is a round trip."""
+
 _SQL = STATEMENTS["postgresql"]
 _FAILED: Final = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
-_WORDS: Final = {word: f"'{word}'".encode() for word in ("call", "request", "succeeded", "refused")}
+_WORDS: Final = {word: word.encode() for word in ("call", "request", "succeeded", "refused")}
+_TYPES: Final = (25, 25, 25, 25, 25, 701)  # text and, for `at`, float8
+_BINARY: Final = (1,) * len(FIELDS)
+_DOUBLE: Final = struct.Struct("!d").pack
 _MARK: Final = "oncegate_prepared"
+_GONE: Final = "oncegate: the claim is gone"
 # What a server says of a name that it was not asked to prepare, or that another client of a proxy has prepared.
 _NOT_THIS_SERVER: Final = frozenset({"26000", "42P05"})
 
 
-def _with(sql: str, place: str) -> bytes:
-    """The statement with `place` for each parameter, {} in it being the number of its field."""
-    return re.sub(r"(?<![:\w]):(\w+)", lambda found: place.format(FIELDS.index(found[1]) + 1), sql).encode()
+class Statement(NamedTuple):
+    """One statement, with the `values` of a Record's fields or (). With None it is to be prepared under its `name`."""
+
+    sql: bytes
+    name: bytes = b""
+    values: tuple[bytes, ...] | None = ()
 
 
-class Statement:
-    """One statement of a Record's fields, said by name or as a whole."""
-
-    def __init__(self, name: str, sql: str) -> None:
-        self.prepare = f"PREPARE {name} (text, text, text, text, text, float8) AS ".encode() + _with(sql, "${}")
-        self._execute = f"EXECUTE {name} (".encode()
-        self._parts = [part.encode() for part in re.split(r"(?<![:\w]):(\w+)", sql)]
-
-    def text(self, connection: Any, record: Record, *, prepared: bool) -> bytes:
-        """Ready to be sent on this connection, psycopg's sync or async one."""
-        encoding = connection.info.encoding
-        quote = pq.Escaping(connection.pgconn).escape_literal
-        key, fingerprint, reply = (
-            bytes(quote(text.encode(encoding))) for text in (record.key, record.fingerprint, record.reply)
-        )
-        values = (_WORDS[record.kind], key, fingerprint, _WORDS[record.outcome], reply, repr(record.at).encode())
-        if prepared:
-            return self._execute + b", ".join(values) + b")"
-        named = {field.encode(): value for field, value in zip(FIELDS, values, strict=True)}
-        return b"".join(named.get(part, part) for part in self._parts)
+def _numbered(sql: str) -> bytes:
+    return re.sub(r"(?<![:\w]):(\w+)", lambda found: f"${FIELDS.index(found[1]) + 1}", sql).encode()
 
 
-CLAIM: Final = Statement("oncegate_claim_v1", _SQL.claim)
-PUT: Final = Statement("oncegate_put_v1", _SQL.put)
-_PREPARE: Final = CLAIM.prepare + b"; " + PUT.prepare
+CLAIM: Final = Statement(_numbered(_SQL.claim), b"oncegate_claim_v1", None)
+# Fails where it writes no row, so that the COMMIT behind it is not run.
+_PUT_OR_FAIL: Final = (
+    f"WITH put AS ({_SQL.put} RETURNING 1) "  # noqa: S608 (our own text)
+    f"SELECT (CASE count(*) WHEN 1 THEN '1' ELSE '{_GONE}' END)::integer FROM put"
+)
+PUT: Final = Statement(_numbered(_PUT_OR_FAIL), b"oncegate_put_v2", None)
+COMMIT: Final = Statement(b"COMMIT")
+ROLLBACK: Final = Statement(b"ROLLBACK")
 
 
 class Wire:
-    """What one store knows of its server. `claim`, `put` and `prepare` give a message; who sends it, sync or async,
-    hands its error to `give_up_names`."""
+    """What one store knows of its server. Who sends what this gives, sync or async, hands its error to
+    `give_up_names`."""
 
     def __init__(self) -> None:
         self._named = True
 
-    def prepare(self, connection: Any) -> bytes:
+    def prepare(self, connection: Any) -> Sequence[Statement]:
         """What has to be sent first on this connection, outside any transaction; empty: nothing."""
         # A threshold of None is how psycopg is told that there is a proxy.
         if not self._named or _MARK in connection.__dict__ or connection.prepare_threshold is None:
-            return b""
-        return _PREPARE
+            return ()
+        return (CLAIM, PUT)
 
     def prepared(self, connection: Any) -> None:
         """It was sent."""
         connection.__dict__[_MARK] = True
 
-    def text(self, statement: Statement, connection: Any, record: Record) -> bytes:
-        """The statement for this record, as this connection knows it."""
-        return statement.text(connection, record, prepared=self._named and _MARK in connection.__dict__)
+    def of(self, record: Record, statement: Statement, connection: Any) -> Statement:
+        """The statement for this record, as this connection, psycopg's sync or async one, knows it."""
+        utf8 = connection.pgconn.parameter_status(b"client_encoding") == b"UTF8"
+        encoding = "utf-8" if utf8 else connection.info.encoding
+        values = (
+            _WORDS[record.kind],
+            record.key.encode(encoding),
+            record.fingerprint.encode(encoding),
+            _WORDS[record.outcome],
+            record.reply.encode(encoding),
+            _DOUBLE(record.at),
+        )
+        named = self._named and _MARK in connection.__dict__
+        return Statement(statement.sql, statement.name if named else b"", values)
 
     def give_up_names(self, error: psycopg.Error) -> bool:
         """Whether the error says that there is a proxy; then nothing is prepared any more."""
@@ -96,7 +106,7 @@ class Wire:
         return True
 
 
-def begin_text(connection: Any) -> bytes:
+def begin(connection: Any) -> Statement:
     """BEGIN as psycopg would say it, from what was set on its connection."""
     parts = ["BEGIN"]
     if connection.isolation_level is not None:
@@ -105,35 +115,85 @@ def begin_text(connection: Any) -> bytes:
         parts.append("READ ONLY" if connection.read_only else "READ WRITE")
     if connection.deferrable is not None:
         parts.append("DEFERRABLE" if connection.deferrable else "NOT DEFERRABLE")
-    return " ".join(parts).encode()
+    return Statement(" ".join(parts).encode())
 
 
-def exchange(connection: Any, text: bytes) -> Exchange:
+def exchange(connection: Any, statements: Sequence[Statement]) -> Exchange:
     """Send one message and collect its results, yielding what has to be waited for. Raises psycopg.Error for the
-    first statement that failed."""
+    first statement that failed; none after it was run."""
+    if not PIPELINES:
+        return (yield from _one_by_one(connection, statements))
     pgconn = connection.pgconn
-    pgconn.send_query(text)
-    while pgconn.flush():
-        yield "write"
-        pgconn.consume_input()  # a server that talks back is not listening
-    results = []
+    pgconn.enter_pipeline_mode()
+    for statement in statements:
+        _send(pgconn, statement)
+    pgconn.pipeline_sync()
+    results: list[pq.abc.PGresult] = []
+    yield from _flushed(pgconn)
     while True:
         while pgconn.is_busy():
             yield "read"
             pgconn.consume_input()
         result = pgconn.get_result()
-        if result is None:
+        if result is None:  # between the results of two statements
+            if pgconn.status == pq.ConnStatus.BAD:
+                break
+        elif result.status == pq.ExecStatus.PIPELINE_SYNC:
+            pgconn.exit_pipeline_mode()
             break
-        results.append(result)
-    for result in results:
-        if result.status in _FAILED:
-            raise error_from_result(result, connection.info.encoding)
+        else:
+            results.append(result)
+    return _successes(connection, results, len(statements))
+
+
+def _one_by_one(connection: Any, statements: Sequence[Statement]) -> Exchange:
+    pgconn = connection.pgconn
+    results: list[pq.abc.PGresult] = []
+    for statement in statements:
+        _send(pgconn, statement)
+        yield from _flushed(pgconn)
+        while True:
+            while pgconn.is_busy():
+                yield "read"
+                pgconn.consume_input()
+            result = pgconn.get_result()
+            if result is None:
+                break
+            results.append(result)
+        _successes(connection, results, len(results))
     return results
 
 
-def say(connection: Any, text: bytes) -> list[pq.abc.PGresult]:
+def _send(pgconn: Any, statement: Statement) -> None:
+    sql, name, values = statement
+    if values is None:
+        pgconn.send_prepare(name, sql, _TYPES)
+    elif not values:
+        pgconn.send_query_params(sql, None)
+    elif name:
+        pgconn.send_query_prepared(name, values, _BINARY)
+    else:
+        pgconn.send_query_params(sql, values, _TYPES, _BINARY)
+
+
+def _flushed(pgconn: Any) -> Generator[Wanted, None, None]:
+    while pgconn.flush():
+        yield "write"
+        pgconn.consume_input()  # a server that talks back is not listening
+
+
+def _successes(connection: Any, results: list[pq.abc.PGresult], expected: int) -> list[pq.abc.PGresult]:
+    for result in results:
+        if result.status in _FAILED:
+            raise error_from_result(result, connection.info.encoding)
+    if len(results) != expected:
+        raise psycopg.OperationalError("the server closed the connection inside an answer")
+    return results
+
+
+def say(connection: Any, *statements: Statement) -> list[pq.abc.PGresult]:
     """`exchange` on a sync connection, blocking. An interrupt leaves the connection busy: it must be closed."""
-    talk = exchange(connection, text)
+    talk = exchange(connection, statements)
     try:
         wanted = next(talk)
         while True:
@@ -158,10 +218,10 @@ else:  # Windows
         select.select([socket], [socket] if wanted == "write" else [], [])
 
 
-async def say_async(connection: Any, text: bytes) -> list[pq.abc.PGresult]:
+async def say_async(connection: Any, *statements: Statement) -> list[pq.abc.PGresult]:
     """`exchange` on an async one."""
     loop = asyncio.get_running_loop()
-    talk = exchange(connection, text)
+    talk = exchange(connection, statements)
     try:
         wanted = next(talk)
         while True:
@@ -185,7 +245,14 @@ async def _ready(loop: asyncio.AbstractEventLoop, socket: int, wanted: Wanted) -
             loop.remove_writer(socket)
 
 
-def check_put(results: Sequence[pq.abc.PGresult]) -> None:
-    """Each of the results wrote its row. Raises TransactionMisuse."""
-    if any(result.command_tuples != 1 for result in results):
-        raise TransactionMisuse("the claim was gone at the end of the work: it committed or rolled back by SQL")
+@contextmanager
+def putting() -> Iterator[None]:
+    """Around a message with PUT. Raises TransactionMisuse where the claim is gone; then nothing was committed."""
+    try:
+        yield
+    except psycopg.DataError as error:
+        if _GONE not in str(error):
+            raise
+        raise TransactionMisuse(
+            "the claim was gone at the end of the work, which committed or rolled back by SQL; nothing is stored"
+        ) from error

@@ -134,7 +134,7 @@ class Records:
 
     def claim(self, wanted: Record) -> Record | None:
         """See `store.Transaction.claim`."""
-        with claiming():
+        with claiming:
             for _ in range(_FIND_TRIES):
                 written, _rows = self._execute(self._statements.claim, {**_values(wanted), "reply": UNFINISHED})
                 if written == 1:

@@ -52,7 +52,7 @@ class SQLAlchemyTransaction:
             self._begin()
         if self._direct is None:
             return self._records.claim(wanted)
-        with claiming():
+        with claiming:
             if self._direct.claim(wanted):
                 self._claimed[wanted.kind, wanted.key] = wanted
                 return None
@@ -72,7 +72,9 @@ class SQLAlchemyTransaction:
         # What the claim wrote already is not written again.
         late = [record for record in records if self._claimed.get((record.kind, record.key)) != record]
         if late:
-            self._direct.put(late)
+            # A savepoint that others opened, or a commit in two phases, ends without the driver's `commit`.
+            plain = not self._connection.in_nested_transaction() and not self._session.twophase
+            self._direct.put(late, with_commit=plain)
 
     def forget(self, kind: Kind, key: str) -> None:
         self._records.forget(kind, key)
@@ -88,11 +90,14 @@ class SQLAlchemyTransaction:
     def commit(self) -> None:
         guard = self._owned()
         guard.check()
-        if self._direct is not None:
-            self._direct.check()
+        direct = self._direct
+        if direct is not None:
+            direct.check()
         self._lift_cursors()
         with guard.ours():
             self._session.commit()
+        if direct is not None:
+            direct.check_sent()
 
     def rollback(self) -> None:
         if self._guard is None:

@@ -1,7 +1,7 @@
 """SQLAlchemy over psycopg: the claim travels with BEGIN, past SQLAlchemy's cursors but on its connection.
 
-What it raises is SQLAlchemy's, as for every statement of the session. The reply goes before the commit in a message of
-its own: hooks that write in `before_commit` belong to the same transaction.
+What it raises is SQLAlchemy's, as for every statement of the session. The reply travels with COMMIT: the driver's own
+`commit` is replaced on the one connection, so that what hooks write in `before_commit` is in the same transaction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,20 @@ from sqlalchemy.util import await_only
 from merchant_sdk.errors import TransactionMisuse
 from merchant_sdk.store import Record
 from merchant_sdk.stores.guarded_cursor import guarded
-from merchant_sdk.stores.postgres_wire import CLAIM, PUT, Statement, Wire, begin_text, check_put, say, say_async
+from merchant_sdk.stores.postgres_wire import (
+    CLAIM,
+    COMMIT,
+    PUT,
+    ROLLBACK,
+    Statement,
+    Wire,
+    begin,
+    putting,
+    say,
+    say_async,
+)
+
+_ENDS = ("commit", "rollback")
 
 
 class PsycopgConnection:
@@ -30,6 +43,7 @@ class PsycopgConnection:
         self._raw = raw
         self._async = isinstance(self._raw, psycopg.AsyncConnection)
         self._wire = wire
+        self._late: list[Statement] = []
         # Ended and begun anew in SQL, a work whose reply the claim wrote would be kept without its claim.
         self._factory: Any = self._raw.cursor_factory
         self._raw.cursor_factory = guarded(self._factory)
@@ -43,16 +57,54 @@ class PsycopgConnection:
         idle = self._raw.pgconn.transaction_status == pq.TransactionStatus.IDLE
         try:
             # Not where the merchant's own hooks have begun already: then the claim is a message of its own.
-            return self._begin_and_claim(wanted) if idle else self._claimed(b"", wanted)
+            return self._begin_and_claim(wanted) if idle else self._claimed(wanted)
         except psycopg.Error as error:
             raise self._as_sqlalchemys(error) from error
 
-    def put(self, records: Sequence[Record]) -> None:
-        """Raises DBAPIError, and TransactionMisuse where a claim is gone."""
+    def put(self, records: Sequence[Record], *, with_commit: bool) -> None:
+        """Now, or in the message that commits. Raises DBAPIError, and TransactionMisuse where a claim is gone."""
+        late = [self._wire.of(record, PUT, self._raw) for record in records]
+        if with_commit:
+            self._late = late
+            replaced = (self._commit_async, self._rollback_async) if self._async else (self._commit, self._rollback)
+            self._raw.__dict__.update(zip(_ENDS, replaced, strict=True))
+            return
         try:
-            check_put(self._say(b"; ".join([self._text(PUT, record) for record in records])))
+            with putting():
+                self._say(*late)
         except psycopg.Error as error:
             raise self._as_sqlalchemys(error) from error
+
+    def check_sent(self) -> None:
+        """After the commit. Raises TransactionMisuse if the reply did not go with it."""
+        if self._late:
+            self._own_ends()
+            raise TransactionMisuse("the session's commit did not commit on its connection: the reply is not stored")
+
+    def _own_ends(self) -> list[Statement]:
+        # First of all, whatever fails after it: the pool must not get the connection back with our ends.
+        for name in _ENDS:
+            self._raw.__dict__.pop(name, None)
+        late, self._late = self._late, []
+        return late
+
+    def _commit(self) -> None:
+        late = self._own_ends()
+        with putting():
+            say(self._raw, *late, COMMIT)
+
+    async def _commit_async(self) -> None:
+        late = self._own_ends()
+        with putting():
+            await say_async(self._raw, *late, COMMIT)
+
+    def _rollback(self) -> None:
+        self._own_ends()
+        self._raw.rollback()
+
+    async def _rollback_async(self) -> None:
+        self._own_ends()
+        await self._raw.rollback()
 
     def check(self) -> None:
         """Raises TransactionMisuse where COMMIT would be a ROLLBACK without an error."""
@@ -60,27 +112,24 @@ class PsycopgConnection:
             raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
 
     def _begin_and_claim(self, wanted: Record) -> bool:
-        begin = begin_text(self._raw) + b"; "
+        first = begin(self._raw)
         try:
             if names := self._wire.prepare(self._raw):
-                self._say(names)
+                self._say(*names)
                 self._wire.prepared(self._raw)
-            return self._claimed(begin, wanted)
+            return self._claimed(wanted, first)
         except psycopg.Error as error:
             if not self._wire.give_up_names(error):
                 raise
         if self._raw.pgconn.transaction_status != pq.TransactionStatus.IDLE:
-            self._say(b"ROLLBACK")
-        return self._claimed(begin, wanted)
+            self._say(ROLLBACK)
+        return self._claimed(wanted, first)
 
-    def _claimed(self, before: bytes, wanted: Record) -> bool:
-        return self._say(before + self._text(CLAIM, wanted))[-1].command_tuples == 1
+    def _claimed(self, wanted: Record, *before: Statement) -> bool:
+        return self._say(*before, self._wire.of(wanted, CLAIM, self._raw))[-1].command_tuples == 1
 
-    def _text(self, statement: Statement, record: Record) -> bytes:
-        return self._wire.text(statement, self._raw, record)
-
-    def _say(self, text: bytes) -> list[pq.abc.PGresult]:
-        return await_only(say_async(self._raw, text)) if self._async else say(self._raw, text)
+    def _say(self, *statements: Statement) -> list[pq.abc.PGresult]:
+        return await_only(say_async(self._raw, *statements)) if self._async else say(self._raw, *statements)
 
     def _as_sqlalchemys(self, error: psycopg.Error) -> BaseException:
         if self._raw.closed:

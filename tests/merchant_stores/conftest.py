@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -13,6 +14,7 @@ from typing import Any
 
 import aiomysql
 import aiosqlite
+import asyncpg
 import django
 import psycopg
 import pymysql
@@ -154,7 +156,7 @@ class AsyncDesk(Desk):
 def postgres() -> Iterator[str]:
     """A private PostgreSQL, as a connection string."""
     try:
-        with private_postgres("fsync=off", "deadlock_timeout=50ms") as conninfo:
+        with private_postgres("fsync=off", "deadlock_timeout=50ms", "max_prepared_transactions=4") as conninfo:
             yield conninfo
     except DoesNotStart:
         raise  # tests that skip on a broken server pass whatever is broken
@@ -275,10 +277,15 @@ def make_sqlalchemy(request: pytest.FixtureRequest, options: tuple[str, str]) ->
     engine.dispose()
 
 
-def make_async(request: pytest.FixtureRequest, vendor: str) -> Iterator[Desk]:
+def make_async(request: pytest.FixtureRequest, options: tuple[str, str, str]) -> Iterator[Desk]:
+    vendor, driver, isolation = options
     url, read, more = _reached(request, vendor)
-    url = url.replace("+pymysql", "+aiomysql").replace("sqlite:", "sqlite+aiosqlite:")
-    engine = create_async_engine(url, poolclass=NullPool, **more)
+    engine = create_async_engine(
+        re.sub(r"\+\w+|(?<=sqlite)(?=:)", f"+{driver}", url, count=1),
+        poolclass=NullPool,
+        **more,
+        **({"isolation_level": isolation} if isolation else {}),
+    )
     store = AsyncSQLAlchemyStore(async_sessionmaker(engine))
     asyncio.run(store.create_table())
     yield AsyncDesk(store, lambda db, buyer: db.execute(sa.text(INSERT), {"buyer": buyer}), read)
@@ -335,7 +342,7 @@ def _reached(request: pytest.FixtureRequest, vendor: str) -> tuple[str, Any, dic
     return f"sqlite:///{path}", _read_sqlite(path), {"connect_args": {"timeout": 10}}
 
 
-_ = aiosqlite, aiomysql  # the drivers of the async engines
+_ = aiosqlite, aiomysql, asyncpg  # the drivers of the async engines
 
 DESKS: dict[str, tuple[str, Callable[..., Iterator[Desk]], Any]] = {
     "sqlite3": ("sqlite", make_sqlite3, None),
@@ -348,9 +355,11 @@ DESKS: dict[str, tuple[str, Callable[..., Iterator[Desk]], Any]] = {
     "sqlalchemy-postgresql-serializable": ("postgresql", make_sqlalchemy, ("postgresql", "SERIALIZABLE")),
     "sqlalchemy-mariadb": ("mysql", make_sqlalchemy, ("mysql", "")),
     "sqlalchemy-mariadb-read-committed": ("mysql", make_sqlalchemy, ("mysql", "READ COMMITTED")),
-    "async-sqlite": ("sqlite", make_async, "sqlite"),
-    "async-postgresql": ("postgresql", make_async, "postgresql"),
-    "async-mariadb": ("mysql", make_async, "mysql"),
+    "async-sqlite": ("sqlite", make_async, ("sqlite", "aiosqlite", "")),
+    "async-postgresql": ("postgresql", make_async, ("postgresql", "psycopg", "")),
+    "async-asyncpg": ("postgresql", make_async, ("postgresql", "asyncpg", "")),
+    "async-asyncpg-serializable": ("postgresql", make_async, ("postgresql", "asyncpg", "SERIALIZABLE")),
+    "async-mariadb": ("mysql", make_async, ("mysql", "aiomysql", "")),
     "django-sqlite": ("sqlite", make_django, "sqlite"),
     "django-postgresql": ("postgresql", make_django, "postgresql"),
     "django-mariadb": ("mysql", make_django, "mysql"),

@@ -216,7 +216,7 @@ async def test_k7_11_an_async_session_that_is_inside_a_transaction_is_refused(as
     assert (await shared.execute(sa.text("SELECT count(*) FROM orders"))).scalar_one() == 2
 
 
-@pytest.mark.parametrize("desk", ["async-sqlite", "async-postgresql", "async-mariadb"], indirect=True)
+@pytest.mark.parametrize("desk", ["async-sqlite", "async-postgresql", "async-asyncpg", "async-mariadb"], indirect=True)
 async def test_k7_11_an_async_engine_that_commits_by_itself_is_refused_before_the_work(desk: Any) -> None:
     """K7-11: as the sync ones."""
     engine = desk.store.sync._async_sessions.kw["bind"].execution_options(isolation_level="AUTOCOMMIT")
@@ -228,7 +228,7 @@ async def test_k7_11_an_async_engine_that_commits_by_itself_is_refused_before_th
     assert desk.records() == 0
 
 
-@pytest.mark.parametrize("desk", ["async-sqlite", "async-postgresql", "async-mariadb"], indirect=True)
+@pytest.mark.parametrize("desk", ["async-sqlite", "async-postgresql", "async-asyncpg", "async-mariadb"], indirect=True)
 async def test_k7_02_once_async_inside_itself_is_an_error_and_no_endless_wait(desk: Any) -> None:
     """K7-02: as the sync one; one after the other is as ever."""
 

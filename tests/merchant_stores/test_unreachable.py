@@ -105,9 +105,10 @@ def test_k7_11_a_call_that_finds_no_database_did_nothing_and_says_so(
         assert not isinstance(raised.value, StoreBusy)
 
 
-async def test_k7_11_an_async_store_without_a_server_did_nothing_either() -> None:
+@pytest.mark.parametrize("driver", ["psycopg", "asyncpg"])
+async def test_k7_11_an_async_store_without_a_server_did_nothing_either(driver: str) -> None:
     """K7-11: the same over asyncio."""
-    engine = create_async_engine(f"postgresql+psycopg://shop@/shop?host={NO_SERVER}")
+    engine = create_async_engine(f"postgresql+{driver}://shop@/shop?host={NO_SERVER}")
     with pytest.raises(StoreBusy, match="reached"):
         async with once_async(AsyncSQLAlchemyStore(async_sessionmaker(engine)), CallKey("k1", "f"), now=lambda: 1.0):
             raise AssertionError
@@ -129,7 +130,7 @@ def test_k7_11_a_connection_that_died_before_the_call_began_did_nothing(desk: An
     assert len(desk.orders()) == 2
 
 
-POSTGRES = ["psycopg", "sqlalchemy-postgresql", "async-postgresql", "django-postgresql"]
+POSTGRES = ["psycopg", "sqlalchemy-postgresql", "async-postgresql", "async-asyncpg", "django-postgresql"]
 
 
 def _at_commit(conninfo: str, statement: str) -> None:
@@ -170,6 +171,30 @@ def test_k7_11_a_commit_that_the_database_refused_stored_nothing_and_says_so(des
     assert not isinstance(refused.value, OutcomeUnknown)
     assert "stored nothing" in reply_to(refused.value).body
     assert desk.records() == 0
+
+
+@pytest.mark.parametrize("desk", ["async-postgresql", "async-asyncpg"], indirect=True)
+async def test_k7_11_an_async_connection_that_died_before_the_call_began_did_nothing(desk: Any, postgres: str) -> None:
+    """K7-11: the first statement finds that the server was restarted; the next call finds it again."""
+    engine = create_async_engine(desk.store.sync._async_sessions().bind.url)
+    store = AsyncSQLAlchemyStore(async_sessionmaker(engine))
+
+    async def place(call: str) -> None:
+        async with once_async(store, CallKey(call, "f"), now=lambda: 1.0) as work:
+            await desk.insert(work.db, call)
+            work.reply("placed")
+
+    await place("k1")
+    with psycopg.connect(postgres, autocommit=True) as admin:
+        admin.execute(
+            "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND datname LIKE 'shop%'"
+        )
+    with pytest.raises(StoreBusy, match="reached"):
+        await place("k2")
+    await place("k2")
+    await engine.dispose()
+    assert desk.orders() == ["k1", "k2"]
 
 
 @pytest.mark.parametrize("desk", ["psycopg"], indirect=True)
