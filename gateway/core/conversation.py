@@ -232,8 +232,8 @@ class Writes(msgspec.Struct, frozen=True):
 
     `admits` names an effect that the conversation gets anew (its bound, 4.13, is checked by the ledger);
     `keep_ms` is how long settled things stay; `though_full`: they end a claim, and must find room also where the
-    ledger has none left for a new one (4.11); `confirms`: they change nothing, and a claim that stands has to be held by
-    as many servers as a new one (4.14).
+    ledger has none left for a new one (4.11); `confirms`: they change nothing, and a claim that stands has to be held
+    by as many servers as a new one (4.14).
     """
 
     effects: Mapping[bytes, Effect | None] = msgspec.field(default_factory=dict)
