@@ -45,6 +45,10 @@ class LedgerFacts(msgspec.Struct, frozen=True, kw_only=True):
     script_flags: bool | None = None
     """Whether a script may say what it does in its first line (`#!lua flags=...`, Redis 7.0)."""
 
+    refused_commands: tuple[str, ...] | None = None
+    """Of those that the ledger is written and read with: what this user may not run, or the server has not by that
+    name."""
+
     eviction: str | None = None
     max_memory: int | None = None
     used_memory: int | None = None

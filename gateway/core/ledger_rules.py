@@ -47,6 +47,12 @@ RULES: Final = (
         must=True,
     ),
     Rule(
+        *("scripts", "commands-refused", UNSAFE, lambda at: bool(at.facts.refused_commands)),
+        "the gateway's user may not run {commands}, or the server has no command of that name",
+        "scripts break off there: what they wrote before stands, so calls are recorded in part, and answered 503",
+        "let it run them on {{og.* (ACL: +@read +@write +time), and rename none of them",
+    ),
+    Rule(
         *("scripts", "script-flags-unknown", NOTE, lambda at: at.facts.script_flags is False),
         "scripts run, but may not declare what they do (#!lua flags=...)",
         "nothing today; Redis 7.0 and Valkey know it, what stands in front of this one does not",
