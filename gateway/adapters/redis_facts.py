@@ -25,7 +25,10 @@ from gateway.core.ports import Clock
 
 TRIPS: Final = 5
 _FLAGGED: Final = "#!lua flags=no-writes\nreturn 1"
-_CONFIG: Final = ("maxmemory-policy", "maxmemory", "appendonly", "appendfsync", "save", "min-replicas-to-write")
+_CONFIG: Final = (
+    *("maxmemory-policy", "maxmemory", "appendonly", "appendfsync", "no-appendfsync-on-rewrite", "save"),
+    "min-replicas-to-write",
+)
 _SENT: Final = ("GET", "HGETALL", "LINDEX", "SET", "XRANGE")
 """Commands that are sent by themselves."""
 _REPLICA: Final = re.compile(r"slave\d+")
@@ -185,6 +188,7 @@ def _from_config(facts: LedgerFacts, config: Mapping[str, str]) -> LedgerFacts:
         "max_memory": _number(config, "maxmemory"),
         "appendonly": {"yes": True, "no": False}.get(config.get("appendonly", "")),
         "appendfsync": config.get("appendfsync"),
+        "sync_stops": {"yes": True, "no": False}.get(config.get("no-appendfsync-on-rewrite", "")),
         "save": config.get("save"),
         "min_replicas_to_write": _number(config, "min-replicas-to-write"),
     }

@@ -55,6 +55,8 @@ class LedgerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     appendonly: bool | None = None
     appendfsync: str | None = None
+    sync_stops: bool | None = None
+    """Whether nothing is synced while the append-only file is written anew, or a snapshot is."""
     save: str | None = None
     """The rule for snapshots, such as "3600 1 300 100"; empty: none are taken."""
     append_failed: bool | None = None

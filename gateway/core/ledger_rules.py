@@ -172,6 +172,12 @@ RULES: Final = (
         "CONFIG SET appendfsync always, and the same in redis.conf",
     ),
     Rule(
+        *("fsync", "fsync-stops", WARNING, lambda at: bool(at.facts.appendonly and at.facts.sync_stops)),
+        "no-appendfsync-on-rewrite is yes: nothing is synced while the file is written anew, or a snapshot is",
+        "a power cut can lose the claims of that time; an order placed in it could be placed again after a repeat",
+        "CONFIG SET no-appendfsync-on-rewrite no, and the same in redis.conf",
+    ),
+    Rule(
         *("fsync", "wait-too-short", WARNING, lambda at: _each_second(at.facts, at.wanted, at.wanted.timeout_s)),
         "appendfsync is everysec, and claims wait for the disk for {timeout} s at most",
         "a sync comes once a second: many " + REFUSED.replace(" until then", ""),

@@ -43,6 +43,7 @@ def above_ok(facts: LedgerFacts, wanted: Wanted = NOTHING) -> dict[str, Severity
         (("--save", "3600 1", "--appendonly", "no"), {"snapshots-only", "no-memory-limit", "no-replica"}),
         ((*KEPT[:4], "--appendfsync", "everysec"), {"fsync-each-second", "no-memory-limit", "no-replica"}),
         ((*KEPT[:4], "--appendfsync", "no"), {"fsync-left-to-the-system", "no-memory-limit", "no-replica"}),
+        ((*KEPT, "--no-appendfsync-on-rewrite", "yes"), {"fsync-stops", "no-memory-limit", "no-replica"}),
         ((*KEPT, "--min-replicas-to-write", "1"), {"writes-refused", "no-memory-limit", "no-replica"}),
         (("--save", "", "--appendonly", "no", "--rename-command", "CONFIG", ""), None),
     ],
