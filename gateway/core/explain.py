@@ -78,6 +78,8 @@ TEXTS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("It was new or no longer held, so it was allowed to run."),
     ),
     "effect.executing": (
+        Row("A runtime took it to run it again, under the same key.", {"by": "runtime", "again": True}),
+        Row("A runtime took it, to run it itself.", {"by": "runtime"}),
         Row("Sent again under the same key, as the tool is safe_to_retry.", {"again": True}),
         Row("The gateway set out to send it to the merchant."),
     ),
@@ -86,6 +88,8 @@ TEXTS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("Its runner was still at work, and was given more time."),
     ),
     "effect.succeeded": (
+        Row("Its runtime did it, and said so late.", {"run_by": "runtime", "late": True}),
+        Row("Its runtime did it.", {"run_by": "runtime"}),
         Row("Done after all, says the merchant's status endpoint.", {"said_by_merchant": True}),
         Row("The merchant did it; the result was too large to keep.", {"result_dropped": True}),
         Row("The merchant did it; its answer came late.", {"late": True}),
@@ -96,6 +100,10 @@ TEXTS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("It failed: {code}."),
     ),
     "effect.indeterminate": (
+        Row(
+            "Not known whether it was done: the runtime that ran it did not report in time.",
+            {"run_by": "runtime", "reason": "lease lapsed"},
+        ),
         Row("Not known whether it was done: {reason} (HTTP {http_status}).", {"http_status": True}),
         Row("Not known whether it was done: {reason}."),
     ),
@@ -183,6 +191,10 @@ _UNKNOWN = (
     "oncegate calls resolve COMPANY CONVERSATION EFFECT",
 )
 
+_BY_RUNTIME: Final = (
+    "Find out from whoever ran it what became of it; then say so: oncegate calls resolve COMPANY CONVERSATION EFFECT"
+)
+
 NOW: Final[tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]] = (
     ({"status": "succeeded", "result_dropped": True}, ("The merchant has the result; ask there.", _REPEAT)),
     ({"status": "succeeded"}, (_REPEAT,)),
@@ -195,7 +207,7 @@ NOW: Final[tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]] = (
         {"status": "executing"},
         (
             "Wait: the same request waits for the outcome.",
-            "If its gateway died, it becomes unknown when its lease lapses.",
+            "If whoever runs it died, it becomes unknown when its lease lapses.",
         ),
     ),
     (
@@ -206,6 +218,14 @@ NOW: Final[tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]] = (
         ),
     ),
     ({"status": "denied"}, (_REPEAT, "If it is still wanted: make it as a new call, under a new id.")),
+    (
+        {"status": "indeterminate", "idempotency": "safe_to_retry", "run_by": "runtime"},
+        ("Submit it again: whoever does is given it, under the same key.", _BY_RUNTIME),
+    ),
+    (
+        {"status": "indeterminate", "run_by": "runtime"},
+        ("It is given to nobody by itself.", _UNKNOWN[0], _BY_RUNTIME),
+    ),
     (
         {"status": "indeterminate", "idempotency": "safe_to_retry"},
         ("Ask again under the same id: it is sent again under the same key, and answers.", *_UNKNOWN[1:]),
@@ -220,12 +240,17 @@ NOW: Final[tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]] = (
         ("Settle the first: oncegate calls show COMPANY CONVERSATION --effect {first}",),
     ),
 )
-"""What can be done, by the status and by what the events last said of `code`, `idempotency` and `first`."""
+"""What can be done, by the status, by who runs it, and by what the events last said of `code`, `idempotency` and
+`first`."""
 
 
 def explain(events: Sequence[Event]) -> Explained:
     """The story of one effect, or of one id that was denied without a record; events in their order."""
     facts: dict[str, object] = {}
+    runners = [event.get("by") for event in events if event["type"] == "effect.executing"]
+    if runners:
+        # Fixed by its first claim (4.6): one is run by the gateway or by runtimes, and never by both.
+        facts["run_by"] = runners[-1]
     for event in events:
         facts |= {name: event[name] for name in ("idempotency", "first") if event.get(name) is not None}
         if event["type"] == "effect.rate_limited":
@@ -235,7 +260,11 @@ def explain(events: Sequence[Event]) -> Explained:
     status = status_of(events)
     facts["status"] = status
     advice = next((lines for when, lines in NOW if _fits(when, facts)), ())
-    return Explained(status, tuple(_told(event) for event in events), tuple(_filled(line, facts) for line in advice))
+    return Explained(
+        status,
+        tuple(_told({**event, "run_by": facts.get("run_by")}) for event in events),
+        tuple(_filled(line, facts) for line in advice),
+    )
 
 
 def status_of(events: Sequence[Event]) -> str | None:
