@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.explain import NOW, REASONS, STATUS_AFTER, TEXTS, explain, status_of
+from gateway.core.explain import NOW, STATUS_AFTER, explain, status_of
+from gateway.core.explain_texts import REASONS, TEXTS
 from gateway.core.outcome import TABLE, Reason
 from gateway.core.record import Status
 from gateway.core.reply_body import Body
