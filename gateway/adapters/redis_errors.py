@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Awaitable
 from typing import Any, Final
@@ -9,6 +10,8 @@ from typing import Any, Final
 from redis import exceptions as rx
 
 from gateway.core.errors import LedgerUnavailable
+
+_log = logging.getLogger("oncegate.ledger")
 
 
 class LedgerUnreachable(Exception):
@@ -39,6 +42,10 @@ _TOO_MANY: Final = "ERR max number of clients reached"
 _OF_KEYS: Final = frozenset(("ASK", "CLUSTERDOWN", "MOVED", "TRYAGAIN"))
 # A key of the script is on its way to another server; what it wrote before it came to that key stands.
 _HALF_WAY: Final = "non local key in a cluster node"
+# A script calls a command that this user may not run, or that was renamed: the same of those.
+_BROKEN_OFF: Final = re.compile(r", on @user_script:\d+")
+# Refusals that come before a script's first write, or never.
+_AT_ONCE: Final = _REFUSALS - {"NOPERM"}
 # Under cluster-allow-reads-when-down a script is let in and refused at its first write.
 _READS_ONLY: Final = "while the cluster is down"
 # Before Redis 7 an error raised inside a script hides behind ERR: "... @user_script:12: -OOM command ...".
@@ -78,11 +85,16 @@ def meaning_of(error: ErrorReply, *, behind: bool = False) -> Exception:
     code = error.code
     if code == "NOSCRIPT":
         said: Exception = ScriptMissing(str(error))
-    elif code in _REFUSALS or str(error).startswith(_TOO_MANY) or _READS_ONLY in str(error):
-        # An error reply, even from inside a script, comes before that script's first write (see swap.lua).
+    elif code in _AT_ONCE or str(error).startswith(_TOO_MANY) or _READS_ONLY in str(error):
+        # Such a reply, even from inside a script, comes before that script's first write (see swap.lua).
         said = LedgerUnreachable(f"Redis: {error}", may_have_run=behind and code not in _OF_KEYS)
     elif _HALF_WAY in str(error):
         said = LedgerUnreachable(f"Redis: {error}", may_have_run=True)
+    elif _BROKEN_OFF.search(str(error)):
+        _log.error("a script broke off, and what it wrote before stands", extra={"because": str(error)})
+        said = LedgerUnreachable(f"Redis: {error}", may_have_run=True)
+    elif code in _REFUSALS:
+        said = LedgerUnreachable(f"Redis: {error}", may_have_run=behind)
     else:
         return error
     said.__cause__ = error

@@ -18,13 +18,19 @@ from gateway.adapters.claim_wait import ClaimWait
 from gateway.adapters.ledger_keys import Bucket
 from gateway.adapters.redis_commands import Argument, LedgerUnreachable, ScriptMissing, SendsCommands
 from gateway.adapters.redis_errors import ErrorReply
+from gateway.adapters.redis_scripts import Script, called_commands
 from gateway.core.errors import LedgerUnavailable
 from gateway.core.ledger_facts import LedgerFacts, Replica
 from gateway.core.ports import Clock
 
 TRIPS: Final = 5
 _FLAGGED: Final = "#!lua flags=no-writes\nreturn 1"
-_CONFIG: Final = ("maxmemory-policy", "maxmemory", "appendonly", "appendfsync", "save", "min-replicas-to-write")
+_CONFIG: Final = (
+    *("maxmemory-policy", "maxmemory", "appendonly", "appendfsync", "no-appendfsync-on-rewrite", "save"),
+    "min-replicas-to-write",
+)
+_SENT: Final = ("GET", "HGETALL", "LINDEX", "SET", "XRANGE")
+"""Commands that are sent by themselves."""
 _REPLICA: Final = re.compile(r"slave\d+")
 
 Kind = Literal["tcp", "unix", "sentinel", "cluster", "local"]
@@ -61,6 +67,7 @@ class _Look:
             hidden=tuple(hidden),
             write_refused=await self._write(),
             scripts=scripts,
+            refused_commands=await self._refused_commands() if scripts else None,
             script_flags=script_flags,
             wait=type(await self._ask("WAIT", 0, 1)) is int,
             waitaof=type(await self._ask("WAITAOF", 0, 0, 1)) is list,
@@ -100,6 +107,15 @@ class _Look:
     async def _scripts(self) -> tuple[bool, bool]:
         flagged = await self._ask("EVAL", _FLAGGED, 0) == 1
         return flagged or await self._ask("EVAL", "return 1", 0) == 1, flagged
+
+    async def _refused_commands(self) -> tuple[str, ...] | None:
+        asked = Script.load("allowed")
+        names = sorted({*called_commands(), *_SENT})
+        answer = await self._ask("EVAL", asked.source, 1, self._write_probe[1], *names)
+        if type(answer) is not list:
+            return None
+        by_hash = await self._ask("EVALSHA", asked.sha, 1, self._write_probe[1])
+        return tuple([name.decode() for name in answer] + ["EVALSHA"] * (by_hash is _REFUSED))
 
     async def _write(self) -> str | None:
         try:
@@ -172,6 +188,7 @@ def _from_config(facts: LedgerFacts, config: Mapping[str, str]) -> LedgerFacts:
         "max_memory": _number(config, "maxmemory"),
         "appendonly": {"yes": True, "no": False}.get(config.get("appendonly", "")),
         "appendfsync": config.get("appendfsync"),
+        "sync_stops": {"yes": True, "no": False}.get(config.get("no-appendfsync-on-rewrite", "")),
         "save": config.get("save"),
         "min_replicas_to_write": _number(config, "min-replicas-to-write"),
     }

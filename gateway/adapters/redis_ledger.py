@@ -54,6 +54,7 @@ class RedisLedger:
         self._lines = Script.load("lines")
         self._length = Script.load("length")
         self._listings = Listings(commands)
+        self.confirms = wait is not None
 
     async def read(self, where: Where) -> View:
         bucket = Bucket.of(where.conversation)

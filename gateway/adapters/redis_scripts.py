@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Awaitable, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 from gateway.adapters.redis_commands import Argument, ScriptMissing, SendsCommands
 
+_CALLED: Final = re.compile(r"redis\.p?call\('([A-Z]+)'")
 _FOLDER: Final = files("gateway.adapters").joinpath("lua")
 
 
@@ -80,3 +82,9 @@ class Script:
             return await commands.do_together(("EVALSHA", self.sha, *tail), *followers)
         except ScriptMissing:
             return await commands.do_together(("EVAL", self.source, *tail), *followers)
+
+
+def called_commands(folder: Traversable = _FOLDER) -> set[str]:
+    """Every command that some script here calls. Redis asks for a user's rights to each of them when it is called."""
+    scripts = (each for each in folder.iterdir() if each.name.endswith(".lua"))
+    return {name for script in scripts for name in _CALLED.findall(script.read_text(encoding="utf-8"))}

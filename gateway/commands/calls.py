@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from gateway.commands import remote, resolve_call
-from gateway.core.explain import ABSENT, Explained, explain
+from gateway.core.explain import Explained, explain
+from gateway.core.explain_texts import ABSENT
 
 EXAMPLES = """\
 examples:

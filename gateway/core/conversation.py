@@ -232,7 +232,8 @@ class Writes(msgspec.Struct, frozen=True):
 
     `admits` names an effect that the conversation gets anew (its bound, 4.13, is checked by the ledger);
     `keep_ms` is how long settled things stay; `though_full`: they end a claim, and must find room also where the
-    ledger has none left for a new one (4.11).
+    ledger has none left for a new one (4.11); `confirms`: they change nothing, and a claim that stands has to be held
+    by as many servers as a new one (4.14).
     """
 
     effects: Mapping[bytes, Effect | None] = msgspec.field(default_factory=dict)
@@ -243,10 +244,11 @@ class Writes(msgspec.Struct, frozen=True):
     events: tuple[Event, ...] = ()
     keep_ms: int = 0
     though_full: bool = False
+    confirms: bool = False
 
     @property
     def claims(self) -> bool:
         """Whether an effect is claimed by them, to be sent next: what a failover must not forget (4.14)."""
-        return any(
+        return self.confirms or any(
             e is not None and e.status is Status.EXECUTING and e.claimed_at is None for e in self.effects.values()
         )

@@ -38,7 +38,10 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
     "effect.awaiting_approval": EventType(
         "It is held.", ("because", "first", "approval", "approvers", "reason", "expires_at", *_RULED)
     ),
-    "effect.executing": EventType("It was claimed; durable before the merchant is contacted.", ("lease_s", "again")),
+    "effect.executing": EventType(
+        "It was claimed; durable before the merchant is contacted. `by` is `runtime` where not the gateway runs it.",
+        ("lease_s", "again", "by"),
+    ),
     "effect.renewed": EventType("Its holder asked for more time.", ("lease_s",)),
     "effect.succeeded": EventType("It was done.", ("late", "said_by_merchant", "result_dropped")),
     "effect.failed": EventType("It was refused or failed.", ("code", "late", "said_by_merchant")),

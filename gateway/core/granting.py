@@ -14,6 +14,7 @@ from gateway.core.occurrences import Occurrence
 from gateway.core.record import FORMAT, UNENDING, Effect, Mode, Move, Status, check_move, moved
 from gateway.core.requests import Claim, Ruled
 
+RUNTIME: Final = "runtime"
 MAX_LIVE: Final = 10_000
 """Live effects a conversation may have (4.13)."""
 
@@ -81,7 +82,7 @@ def take_up(view: View, request: Claim, effect: Effect, matched: str, *, alias: 
         lease_ms=request.terms.lease_ms,
         claimed_at=None,
     )
-    events = (Event("effect.executing", effect.effect_id, {"again": True}),)
+    events = (Event("effect.executing", effect.effect_id, {"again": True, **_runner(effect)}),)
     if alias:
         return Step(Granted(again, matched), and_bind(view, request, again, events))
     writes = Writes(effects={effect.effect_id: again}, identical=view.identical.with_known(again), events=events)
@@ -186,8 +187,13 @@ def started(request: Claim, effect: Effect) -> tuple[Event, Event]:
     allowed |= said_of(request.ruled)
     return (
         Event("effect.allowed", effect.effect_id, allowed),
-        Event("effect.executing", effect.effect_id, {"lease_s": request.terms.lease_ms / 1000}),
+        Event("effect.executing", effect.effect_id, {"lease_s": request.terms.lease_ms / 1000, **_runner(effect)}),
     )
+
+
+def _runner(effect: Effect) -> dict[str, object]:
+    """Who runs it, where that is not the gateway (7.2)."""
+    return {"by": RUNTIME} if effect.submitted else {}
 
 
 def said_of(ruled: Ruled | None) -> dict[str, object]:

@@ -45,12 +45,18 @@ class LedgerFacts(msgspec.Struct, frozen=True, kw_only=True):
     script_flags: bool | None = None
     """Whether a script may say what it does in its first line (`#!lua flags=...`, Redis 7.0)."""
 
+    refused_commands: tuple[str, ...] | None = None
+    """Of those that the ledger is written and read with: what this user may not run, or the server has not by that
+    name."""
+
     eviction: str | None = None
     max_memory: int | None = None
     used_memory: int | None = None
 
     appendonly: bool | None = None
     appendfsync: str | None = None
+    sync_stops: bool | None = None
+    """Whether nothing is synced while the append-only file is written anew, or a snapshot is."""
     save: str | None = None
     """The rule for snapshots, such as "3600 1 300 100"; empty: none are taken."""
     append_failed: bool | None = None

@@ -65,6 +65,7 @@ class Looked(msgspec.Struct, frozen=True):
             "version": ".".join(map(str, facts.version or ())),
             "hidden": " and ".join(facts.hidden),
             "refused": facts.write_refused,
+            "commands": ", ".join(facts.refused_commands or ()),
             "eviction": facts.eviction,
             "save": facts.save,
             "filesystem": facts.network_filesystem,

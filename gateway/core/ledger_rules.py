@@ -47,6 +47,12 @@ RULES: Final = (
         must=True,
     ),
     Rule(
+        *("scripts", "commands-refused", UNSAFE, lambda at: bool(at.facts.refused_commands)),
+        "the gateway's user may not run {commands}, or the server has no command of that name",
+        "scripts break off there: what they wrote before stands, so calls are recorded in part, and answered 503",
+        "let it run them on {{og.* (ACL: +@read +@write +time), and rename none of them",
+    ),
+    Rule(
         *("scripts", "script-flags-unknown", NOTE, lambda at: at.facts.script_flags is False),
         "scripts run, but may not declare what they do (#!lua flags=...)",
         "nothing today; Redis 7.0 and Valkey know it, what stands in front of this one does not",
@@ -164,6 +170,12 @@ RULES: Final = (
         "a power cut can lose the last half minute of claims; an order placed in it could be placed again after a "
         "repeat",
         "CONFIG SET appendfsync always, and the same in redis.conf",
+    ),
+    Rule(
+        *("fsync", "fsync-stops", WARNING, lambda at: bool(at.facts.appendonly and at.facts.sync_stops)),
+        "no-appendfsync-on-rewrite is yes: nothing is synced while the file is written anew, or a snapshot is",
+        "a power cut can lose the claims of that time; an order placed in it could be placed again after a repeat",
+        "CONFIG SET no-appendfsync-on-rewrite no, and the same in redis.conf",
     ),
     Rule(
         *("fsync", "wait-too-short", WARNING, lambda at: _each_second(at.facts, at.wanted, at.wanted.timeout_s)),

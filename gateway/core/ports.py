@@ -46,6 +46,11 @@ class Ledger(Protocol):
     """Compare and swap over one conversation (4.15). Every method raises LedgerUnavailable; an error never reads
     as "nothing is there"."""
 
+    @property
+    def confirms(self) -> bool:
+        """Whether claims wait for other servers, or for a disk (4.14)."""
+        ...
+
     async def read(self, where: Where) -> View:
         """What stands there, with the ledger's time."""
         ...

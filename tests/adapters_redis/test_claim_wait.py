@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.adapters.claim_wait import ClaimWait
@@ -105,7 +106,14 @@ async def test_p4_14_without_waiting_a_claim_is_one_command(stub: Any, to_stub: 
     assert [command[0] for command in stub.seen] == [b"EVALSHA"]
 
 
-@pytest.mark.parametrize(("writes", "sent"), [(claim(), [b"EVALSHA", b"WAIT"]), (SETTLE, [b"EVALSHA"])])
+CONFIRM = Writes(effects={effect(1).effect_id: msgspec.structs.replace(effect(1), claimed_at=1)}, confirms=True)
+"""A claim that stands, asked for again under its token."""
+
+
+@pytest.mark.parametrize(
+    ("writes", "sent"),
+    [(claim(), [b"EVALSHA", b"WAIT"]), (CONFIRM, [b"EVALSHA", b"WAIT"]), (SETTLE, [b"EVALSHA"])],
+)
 async def test_p4_14_only_a_claim_waits_on_its_own_connection(
     stub: Any, to_stub: Any, writes: Writes, sent: list[bytes]
 ) -> None:
@@ -190,9 +198,19 @@ async def test_p4_14_a_replica_that_stands_still_confirms_nothing(start_redis: A
         with pytest.raises(LedgerUnavailable, match="0 of 1 replicas had it"):
             await impatient.swap(WHERE, View(), claim(2))
         assert (await impatient.swap(WHERE, View(), SETTLE)).applied
+        # It stands where it was written; that it is found there says nothing of who else has it.
+        view = await ledger.read(msgspec.structs.replace(WHERE, effects=(effect(2).effect_id,)))
+        stands = view.effects[effect(2).effect_id]
+        again = Writes(effects={effect(2).effect_id: stands}, confirms=True)
+        with pytest.raises(LedgerUnavailable, match="0 of 1 replicas had it"):
+            await impatient.swap(WHERE, view, again)
     finally:
         replica.signal(signal.SIGCONT)
     assert (await ledger.swap(WHERE, View(), claim(3))).applied
+    view = await ledger.read(msgspec.structs.replace(WHERE, effects=(effect(2).effect_id,)))
+    confirmed = await ledger.swap(WHERE, view, again)
+    assert confirmed.applied
+    assert confirmed.view.effects[effect(2).effect_id] == stands
 
 
 async def test_p4_14_waitaof_confirms_what_is_on_disk(start_redis: Any, reach: Any, newer_redis: str) -> None:

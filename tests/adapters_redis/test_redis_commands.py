@@ -71,6 +71,36 @@ async def test_k4_11_a_server_that_cannot_serve_is_unreachable_and_never_reads_a
     assert len(stub.seen) == 1
 
 
+BROKEN_OFF = [
+    "ERR Unknown Redis command called from script script: 9f16, on @user_script:134.",
+    "ERR The user executing the script can't run this command or subcommand script: 9f16, on @user_script:134.",
+    "NOPERM ACL failure in script: User gateway has no permissions to run the 'persist' command script: 9f16, "
+    "on @user_script:134.",
+    "WRONGTYPE Operation against a key holding the wrong kind of value script: 9f16, on @user_script:118.",
+]
+
+
+@pytest.mark.parametrize("text", BROKEN_OFF, ids=lambda text: text[:28])
+async def test_p4_11_a_script_that_breaks_off_may_have_written_by_then(
+    stub: Any, to_stub: Any, caplog: Any, text: str
+) -> None:
+    """4.11: what it wrote before stands, so a claim has to be taken back."""
+    stub.answer = lambda command: b"-" + text.encode() + b"\r\n"
+    with pytest.raises(LedgerUnreachable) as caught:
+        await to_stub().do("EVALSHA", "9f16", 0)
+    assert caught.value.may_have_run
+    assert "a script broke off" in caplog.text
+
+
+async def test_p4_11_a_script_that_breaks_off_on_a_real_server_has_written(commands: Commands) -> None:
+    """4.11: as Redis words it."""
+    script = "redis.call('SET', KEYS[1], 'claimed'); redis.call('NOSUCH', KEYS[1])"
+    with pytest.raises(LedgerUnreachable) as caught:
+        await commands.do("EVAL", script, 1, "k")
+    assert caught.value.may_have_run
+    assert await commands.do("GET", "k") == b"claimed"
+
+
 async def test_k4_11_service_resumes_when_loading_ends(stub: Any, to_stub: Any) -> None:
     """K4-11: a LOADING server is refused at once, and asked anew by the next command."""
     stub.answer = lambda command: b"-LOADING Redis is loading the dataset in memory\r\n"

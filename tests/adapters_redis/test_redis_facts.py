@@ -43,6 +43,7 @@ def above_ok(facts: LedgerFacts, wanted: Wanted = NOTHING) -> dict[str, Severity
         (("--save", "3600 1", "--appendonly", "no"), {"snapshots-only", "no-memory-limit", "no-replica"}),
         ((*KEPT[:4], "--appendfsync", "everysec"), {"fsync-each-second", "no-memory-limit", "no-replica"}),
         ((*KEPT[:4], "--appendfsync", "no"), {"fsync-left-to-the-system", "no-memory-limit", "no-replica"}),
+        ((*KEPT, "--no-appendfsync-on-rewrite", "yes"), {"fsync-stops", "no-memory-limit", "no-replica"}),
         ((*KEPT, "--min-replicas-to-write", "1"), {"writes-refused", "no-memory-limit", "no-replica"}),
         (("--save", "", "--appendonly", "no", "--rename-command", "CONFIG", ""), None),
     ],
@@ -106,6 +107,35 @@ async def test_p4_14_what_the_gateways_own_user_may_not_do_is_found_by_trying(
     commands = reach(LedgerUrl(kind="unix", path=server.url.path, username="gateway", password="hunter2"))
     facts = await look(commands, wait=ClaimWait(1, False, 0.01))
     assert expected in above_ok(facts, Wanted(1, False, 0.01))
+
+
+@pytest.mark.parametrize(
+    ("rights", "refused"),
+    [
+        ("+@read +@write +eval +evalsha +info", ("TIME",)),
+        ("+@all -persist -pexpireat", ("PERSIST", "PEXPIREAT")),
+        ("+@all -zadd -evalsha", ("ZADD", "EVALSHA")),
+        ("+@all -xrange -hgetall", ("HGETALL", "XRANGE")),
+        ("+@read +@write +eval +evalsha +time +info +config|get", ()),
+    ],
+)
+async def test_p4_14_a_command_that_scripts_need_and_may_not_run_is_found_before_a_call_is_half_recorded(
+    start_redis: Any, reach: Any, rights: str, refused: tuple[str, ...]
+) -> None:
+    """4.14: Redis asks for a script's rights command by command, and what it wrote before the first refusal stands."""
+    server = await start_redis(*KEPT)
+    await reach(server).do("ACL", "SETUSER", "gateway", "on", ">hunter2", "~{og.*", *rights.split())
+    commands = reach(LedgerUrl(kind="unix", path=server.url.path, username="gateway", password="hunter2"))
+    facts = await look(commands)
+    assert set(facts.refused_commands or ()) == set(refused)
+    assert ("commands-refused" in above_ok(facts)) is bool(refused)
+
+
+async def test_p4_14_a_command_that_was_renamed_is_found(start_redis: Any, reach: Any) -> None:
+    """4.14: a script that calls it breaks off there."""
+    facts = await look(reach(await start_redis(*KEPT, "--rename-command", "PERSIST", "")))
+    assert facts.refused_commands == ("PERSIST",)
+    assert above_ok(facts)["commands-refused"] is Severity.UNSAFE
 
 
 async def test_p4_14_waiting_is_tried_as_a_claim_would(start_redis: Any, reach: Any) -> None:

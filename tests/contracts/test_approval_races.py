@@ -35,6 +35,8 @@ _fresh = itertools.count()
 class Turns:
     """A ledger whose every look and write waits for its turn."""
 
+    confirms = False
+
     def __init__(self, ledger):
         self._ledger = ledger
         self.parked = []

@@ -7,6 +7,7 @@ import itertools
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.adapters import redis_seals
 from gateway.adapters.ledger_codec import UnknownFormat
@@ -17,6 +18,7 @@ from gateway.core.errors import Forbidden, LedgerUnavailable, Malformed
 from gateway.core.event_chain import Verdict, after, start_of, verify
 from gateway.core.model import Principal, Role
 from gateway.core.ports import News, Resealing, Seal
+from gateway.service import seal_events
 from gateway.service.look_up import LookUp
 from gateway.service.read_feed import ReadFeed
 from gateway.service.seal_events import FEW, SealEvents
@@ -111,6 +113,28 @@ async def test_p7_6_a_pass_that_finds_nothing_to_seal_sends_nothing_for_it_and_s
     assert await office.pass_() == 1
     assert await office.pass_() == 0
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["no seal", "a seal"])
+@pytest.mark.parametrize("instead", [0, 3, 6], ids=["fewer", "others", "more"])
+async def test_p7_6_what_a_failover_took_away_is_not_sealed_for_what_came_in_its_place(bench, office, sealed, instead):
+    """7.6: read at one server and sealed at the next, which had not got the last events and has others by now: the seal
+    would call them changed for ever."""
+    await bench.run("call_0", {"sku": "Z"})
+    if sealed:
+        await office.pass_()
+    kept = await lines(bench)
+    await bench.run("call_1")
+    (looked,) = await bench.seals.look([LOG], FEW)
+    sealing = seal_events._sealed(LOG, looked.seal, looked.events)
+    lost = (await lines(bench))[len(kept) :]
+    # What came instead says the same here; only when it happened tells it apart.
+    others = [(int.from_bytes(line[:6], "big") + 5_000).to_bytes(6, "big") + line[6:] for line in lost]
+    await rewrite(bench, [*kept, *(others * 2)[:instead]])
+    assert await bench.seals.put([Resealing(LOG, looked.seal, sealing)]) == [False]
+    await office.pass_()
+    verdict = await office.verdict()
+    assert (verdict.sealed, verdict.unsealed, verdict.wrong) == (4 + instead, 0, "")
 
 
 async def test_p7_6_a_log_is_sealed_and_what_comes_after_is_its_tail(bench, office):
@@ -243,7 +267,8 @@ async def test_p7_6_a_sealer_that_dies_loses_no_event_from_the_feed_and_keeps_th
 async def test_p7_6_a_seal_that_another_has_replaced_is_not_put(bench, office):
     """7.6: compare and set."""
     await bench.run("call_1")
-    first, second = Seal(2, 0, 5, b"1" * 32), Seal(4, 0, 6, b"2" * 32)
+    at = [int.from_bytes(line[:6], "big") for line in await lines(bench)]
+    first, second = Seal(2, 0, at[1], b"1" * 32), Seal(4, 0, at[3], b"2" * 32)
     for was, now, put in [(None, first, True), (None, second, False), (first, second, True), (first, second, False)]:
         assert await bench.seals.put([Resealing(LOG, was, now)]) == [put]
     assert await bench.seals.seal(LOG.digest) == second
@@ -411,7 +436,8 @@ async def test_p7_6_a_log_waits_until_all_its_events_are_sealed_and_told(bench, 
     """7.6: struck off earlier, what is left would be sealed and told only with an event that may never come."""
     await bench.ledger.append(LOG, [Event("effect.renewed")] * 3, DAY_MS)
     await bench.ledger.append(EventLog("acme", "c-2"), [Event("effect.renewed")], DAY_MS)
-    assert await bench.seals.put([Resealing(LOG, None, seal)]) == [True]
+    at_ms = int.from_bytes((await lines(bench))[-1][:6], "big")
+    assert await bench.seals.put([Resealing(LOG, None, replace(seal, at_ms=at_ms))]) == [True]
     expected = {("acme", "c-1"), ("acme", "c-2")} if waits else {("acme", "c-2")}
     await office.due()
     assert set(await office.waiting()) == expected

@@ -417,7 +417,8 @@ async def test_p7_6_the_last_event_of_a_log_is_that_whether_it_is_sealed_or_not(
     assert await bench.ledger.last_event(log.digest) == 0
     await bench.ledger.append(log, [Event("effect.renewed")] * 3, DAY_MS)
     assert await bench.ledger.last_event(log.digest) == 3
-    assert await bench.seals.put([Resealing(log, None, Seal(2, 0, 5, b"1" * 32))]) == [True]
+    at_ms = (await bench.ledger.events(log.digest, 1, 1))[0].at_ms
+    assert await bench.seals.put([Resealing(log, None, Seal(2, 0, at_ms, b"1" * 32))]) == [True]
     assert await bench.ledger.last_event(log.digest) == 3
     await bench.ledger.append(log, [Event("effect.renewed")], DAY_MS)
     assert await bench.ledger.last_event(log.digest) == 4

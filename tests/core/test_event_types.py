@@ -11,7 +11,7 @@ import pytest
 from gateway.adapters import ledger_packing as packing
 from gateway.core.conversation import Event
 from gateway.core.event_types import EVENT_TYPES, unlisted
-from gateway.core.explain import TEXTS
+from gateway.core.explain_texts import TEXTS
 
 GATEWAY = Path(__file__).parents[2] / "gateway"
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.explain import NOW, REASONS, STATUS_AFTER, TEXTS, explain, status_of
+from gateway.core.explain import NOW, STATUS_AFTER, explain, status_of
+from gateway.core.explain_texts import REASONS, TEXTS
 from gateway.core.outcome import TABLE, Reason
 from gateway.core.record import Status
 from gateway.core.reply_body import Body
@@ -76,13 +77,32 @@ def test_every_status_has_something_to_be_done(status):
 @pytest.mark.parametrize(("when", "lines"), NOW)
 def test_what_can_be_done_is_found_by_what_the_events_say(when, lines):
     """Each row of the table is reached, and not hidden by one before it."""
-    said = {name: value for name, value in when.items() if name not in ("status", "idempotency")}
-    events = [event("effect.allowed", idempotency=when.get("idempotency"))]
+    said = {name: value for name, value in when.items() if name not in ("status", "idempotency", "run_by")}
+    events = [event("effect.allowed", idempotency=when.get("idempotency")), event("effect.executing")]
+    if "run_by" in when:
+        events[1]["by"] = when["run_by"]
     if "status" in when:
         events.append(event("effect.resolved", outcome=when["status"], **said))
     else:
         events = [event("effect.denied", None, first="cd" * 32, **said)]
     assert explain(events).now == tuple(line.replace("{first}", "cd" * 32) for line in lines)
+
+
+RUN_BY_ITS_RUNTIME = [
+    (("effect.succeeded", {}), "Its runtime did it."),
+    (("effect.succeeded", {"late": True}), "Its runtime did it, and said so late."),
+    (("effect.indeterminate", {"reason": "lease lapsed"}), "the runtime that ran it did not report in time"),
+    (("effect.executing", {"by": "runtime", "again": True}), "A runtime took it to run it again"),
+]
+
+
+@pytest.mark.parametrize(("then", "words"), RUN_BY_ITS_RUNTIME, ids=lambda value: str(value)[:40])
+def test_p7_2_what_a_runtime_runs_is_not_told_as_the_gateways_or_a_merchants_doing(then, words):
+    """7.2, 7.6: a model call was never sent to anybody."""
+    told = explain([event("effect.executing", by="runtime", lease_s=60.0), event(then[0], **then[1])])
+    assert told.story[0] == "A runtime took it, to run it itself."
+    assert words in told.story[1]
+    assert not re.search("gateway|merchant", " ".join((*told.story, *told.now)))
 
 
 def test_a_refusal_that_was_not_stored_is_no_status():

@@ -256,6 +256,25 @@ def taken_back(rng: random.Random, plan: Plan, faults: Chosen) -> Plan:
     return replace(plan, gateways=2, jobs=(job,), policy="", faults=(lost, sleeps))
 
 
+def unconfirmed(rng: random.Random, plan: Plan) -> Plan:
+    """Too few have a claim; it is asked for again, by its grant or under its runtime's token, and then the ledger
+    forgets it, and whoever wanted it wants it still."""
+    short = Fault("too few replicas", On.CLAIM, 1.0)
+    forgets = Fault("ledger failover", On.TIME, rng.uniform(0.7, 3), 0, float(rng.randint(1, 3)))
+    plan = replace(plan, gateways=2, waits=True, status=False, faults=(short, forgets))
+    if rng.random() < 0.5:
+        ask = Ask(0.1, 0, "c1", "call_0a", "place_order", "S0", "t0", 1, 1, "wish 0", tries=4)
+        decided = (Approver(0.5, 0, "op", True), Approver(rng.uniform(3.5, 6), 1, "op", True))
+        slow = Fault("slow merchant", On.SEND, 1.0, 0, 0.0, "slow order")
+        return replace(
+            plan, asks=(ask,), approvers=decided, policy="operators approve", faults=(*plan.faults, slow)
+        )  # fmt: skip
+    job = replace(first_job(rng), at=0.1, gateway=0, kind="tool_call", target="place_order", mode=None, reply="order")
+    job = replace(job, call="eff_s", work_s=2.0, tries=4, patience=12.0)
+    again = replace(job, at=rng.uniform(3.5, 6), gateway=1, attempt=2, token="token-9", how=How.TAKEN_OVER)
+    return replace(plan, jobs=(job, again), policy="")
+
+
 def beside_unknown(rng: random.Random, plan: Plan, faults: Chosen) -> Plan:
     """A repeat is held; what it repeats becomes unknown, or runs again, before it is granted (4.7, 4.9)."""
     if rng.random() < 0.3:

@@ -20,6 +20,7 @@ from gateway.service.running import Running
 from gateway.service.sweep import Sweep
 from tests.faults.guards import KEEP_MS, Guard, theme
 from tests.faults.loop import OWNER
+from tests.faults.network import LedgerWire
 from tests.faults.plan import How
 from tests.faults.run import World
 
@@ -149,6 +150,7 @@ GUARDS_OF_CLAIMS: Final = (
     Guard("unknown never runs again by itself", "4.6", ((claiming, "_known", _unknown_runs_again),)),
     Guard("replicas are counted", "4.14", ((ClaimWait, "missing", lambda self, reply: ""),), fits=_FAILOVERS),
     Guard("claims wait", "4.14", ((Writes, "claims", False),), fits=_FAILOVERS),
+    Guard("a claim that is told again is confirmed", "4.14", ((LedgerWire, "confirms", False),), fits=_FAILOVERS),
     Guard("the sweeper comes by", "4.5", ((Sweep, "once", _never),)),
     Guard("repeats are counted", "4.9", ((repeats, "_counts", lambda known, view, request: False),)),
     Guard("a success is not repeated", "4.9", ((repeats, "_after_success", _a_success_runs_again),)),

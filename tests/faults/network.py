@@ -45,6 +45,10 @@ class LedgerWire:
         self._world = world
         self._wait = ClaimWait(replicas=1, fsync=world.plan.seed % 2 == 1, timeout_s=0.1) if world.plan.waits else None
 
+    @property
+    def confirms(self) -> bool:
+        return self._wait is not None
+
     async def read(self, where: Where) -> View:
         try:
             found: View = await self.ask(On.READ, lambda: self._world.ledger.read(where))

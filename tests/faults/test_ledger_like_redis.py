@@ -69,6 +69,8 @@ class Clock:
 class Both:
     """A `Ledger` that asks both and lets no difference pass; versions differ, so each keeps its own view."""
 
+    confirms = False
+
     def __init__(self, real: RedisLedger, simulated: SimLedger) -> None:
         self._real, self._simulated = real, simulated
         self._views: dict[int, tuple[View, View]] = {}

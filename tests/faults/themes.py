@@ -10,7 +10,16 @@ from typing import Final
 
 from tests.faults.counters import FAULTS as COUNTED
 from tests.faults.crowds import limited
-from tests.faults.efforts import Chosen, approved, beside_unknown, late_runtimes, outdated, submissions, taken_back
+from tests.faults.efforts import (
+    Chosen,
+    approved,
+    beside_unknown,
+    late_runtimes,
+    outdated,
+    submissions,
+    taken_back,
+    unconfirmed,
+)
 from tests.faults.limits import LIMITS
 from tests.faults.plan import Ask, Fault, How, On, Plan
 from tests.faults.policies import POLICIES
@@ -143,6 +152,8 @@ def _kills(rng: random.Random, plan: Plan) -> Plan:
 
 def _failovers(rng: random.Random, plan: Plan) -> Plan:
     """The ledger forgets its last writes while a call runs, and somebody asks for it again."""
+    if rng.random() < 0.15:
+        return unconfirmed(rng, plan)
     tool = rng.choice(AT_MOST_ONCE).name
     first = Ask(0.1, 0, "c1", "call_0a", tool, "S0", "t0", 1, 1, "wish 0", tries=rng.choice((1, 4)))
     wait = rng.uniform(0.3, 5)

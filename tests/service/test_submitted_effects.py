@@ -61,6 +61,15 @@ async def test_p7_2_a_model_call_is_run_reported_and_replayed(world):
         assert (replay["decision"], bytes(replay["result"]), replay["replay"]["matched"]) == ("replay", result, matched)
 
 
+async def test_p7_6_the_log_says_that_a_runtime_runs_it(world):
+    """7.6, 7.2: and of a call, which the gateway runs, it says nothing of the kind."""
+    await submit(world)
+    await world.call(tool_call_id="n1")
+    log = await world.ledger.events(conversation_digest("shop1", "c1"), 0, 100)
+    claims = [each.event.data.get("by") for each in log if each.event.type == "effect.executing"]
+    assert claims == ["runtime", None]
+
+
 async def test_p7_2_the_same_token_is_told_what_is_left_of_its_lease(world, ledger_time):
     """7.2, 4.3: not a lease that it has not got; renewed, it counts anew."""
     answer = await submit(world)

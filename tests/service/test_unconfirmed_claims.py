@@ -9,14 +9,23 @@ import pytest
 
 from gateway.core.conversation import Writes
 from gateway.core.errors import LedgerUnavailable, MerchantUnreachable
+from gateway.core.identity import Kind, read_arguments
 from gateway.core.model import Principal, Role
+from gateway.core.policy_bundle import read_bundle
 from gateway.core.record import Mode
+from gateway.service.decide_approval import Verdict
+from gateway.service.sending import Trace
+from gateway.service.submit_effect import Submission
 
 OPERATOR = Principal("op", Role.OPERATOR, frozenset({"*"}), "k0")
+RUNTIME = Principal("rt", Role.RUNTIME, frozenset({"shop1"}), "k1")
+HELD = {"id": "r", "priority": 1, "when": {"target": "create_order"}, "then": {"decision": "require_approval"}}
 
 
 class Unconfirmed:
     """A ledger whose claims land where they are written and nowhere else, while `alone`."""
+
+    confirms = True
 
     def __init__(self, ledger: Any) -> None:
         self._ledger, self.alone, self.claimed = ledger, True, 0
@@ -93,6 +102,40 @@ async def test_p4_14_what_was_recorded_before_is_still_answered(world, unconfirm
     assert (await world.call(tool_call_id="n2")).decision == "blocked"
     assert (await world.call(tool="list_orders", tool_call_id="r1")).decision == "proceed"
     assert unconfirmed.claimed == 1
+
+
+async def test_p4_14_a_grant_is_not_sent_while_too_few_have_its_claim(world, unconfirmed):
+    """4.14: the count is checked before sending, also where a grant's second try finds the claim of its first."""
+    world.shelf.policies["shop1"] = read_bundle({"default_action": "allow", "rules": [HELD]}, "shop1")
+    name = (await world.call(tool_call_id="n1")).approval["id"]
+    with pytest.raises(LedgerUnavailable):
+        await world.desk.decide_approval.grant(OPERATOR, name, Verdict(), Trace("r"))
+    await world.settle_background()
+    unconfirmed.alone = False
+    held = await world.call(tool_call_id="n1")
+    assert (held.decision, world.merchant.hits) == ("blocked", 0)
+    granted = await world.desk.decide_approval.grant(OPERATOR, held.approval["id"], Verdict(), Trace("r"))
+    assert (granted["status"], world.merchant.hits) == ("succeeded", 1)
+
+
+async def test_p4_14_a_token_is_not_told_that_it_holds_what_too_few_have(world, unconfirmed, ledger_time):
+    """4.14, 4.3: submitted again under its token after a 503, an effect may be run only once its claim is confirmed;
+    the lease goes on from when it was claimed."""
+
+    async def submit() -> dict[str, Any]:
+        args = read_arguments({"sku": "A"})
+        asked = Submission("shop1", "c1", "t-1", 1, Kind.TOOL_CALL, "create_order", args, "mine", tool_call_id="n1")
+        answer: dict[str, Any] = await world.desk.submit_effect(RUNTIME, asked)
+        return answer
+
+    for _ in range(2):
+        with pytest.raises(LedgerUnavailable):
+            await submit()
+    unconfirmed.alone = False
+    ledger_time.advance(10)
+    for claimed in (3, 4):
+        answer = await submit()
+        assert (answer["decision"], answer["lease_s"], unconfirmed.claimed) == ("proceed", 50.0, claimed)
 
 
 class Watched(Unconfirmed):
