@@ -57,7 +57,7 @@ class Script:
         self, commands: SendsCommands, calls: Sequence[tuple[Sequence[Argument], Sequence[Argument]]]
     ) -> list[Any]:
         """Run it once for each (keys, args), all in one write where there is one server; all replies in order."""
-        if len(calls) == 1 or not commands.one_server:
+        if len(calls) < 2 or not commands.one_server:
             return await asyncio.gather(*(self.run(commands, keys, args) for keys, args in calls))
         tails = [(len(keys), *keys, *args) for keys, args in calls]
         try:
