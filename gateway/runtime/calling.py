@@ -23,7 +23,7 @@ async def called(work: Callable[P, Awaitable[R] | R], *args: P.args, **kwargs: P
     return result
 
 
-def _blocking(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+def _blocking(work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     # No future takes a StopIteration: it would stay undone, and whoever waits for it would wait for ever. A coroutine
     # cannot raise one either (PEP 479).
     try:
