@@ -18,6 +18,7 @@ from gateway.adapters.local_redis import SOCKET_NAME, LocalRedis
 from gateway.adapters.redis_clients import close_client, connector, open_client
 from gateway.adapters.redis_cluster import ClusterCommands
 from gateway.adapters.redis_commands import Commands, SendsCommands
+from gateway.adapters.redis_errors import served
 from gateway.adapters.redis_facts import read_facts
 from gateway.adapters.redis_sentinels import follow
 from gateway.adapters.redis_urls import LedgerUrl, parse_ledger_url
@@ -90,7 +91,7 @@ async def examine_ledger(settings: Settings, commands: SendsCommands) -> list[Fi
             server.name: findings(
                 await read_facts(server.front, clock, kind="cluster", wait=wait, bucket=server.bucket), wanted
             )
-            for server in await commands.primaries()
+            for server in await served(commands.primaries())
         }
         return of_servers(found)
     facts = await read_facts(commands, clock, kind=url.kind, wait=wait)

@@ -106,7 +106,10 @@ async def open_gateway(settings: Settings, *, config: Path, environ: Mapping[str
             await asyncio.gather(*unasked, return_exceptions=True)
             with contextlib.suppress(LedgerUnavailable):
                 await world.notes.flush(everything=True)
-            await world.background.drain(gateway.stopping.left_s(settings.stop.grace_s) + 0.5)
+            # What is still to be written to an embedded ledger that has ended can be written nowhere: it comes back
+            # with the next start only, which waits for this end.
+            left_s = 0.0 if ledger_ended.is_set() else gateway.stopping.left_s(settings.stop.grace_s)
+            await world.background.drain(left_s + 0.5)
 
 
 class _World:

@@ -70,7 +70,7 @@ class MerchantApp:
     async def _run(self, threads: Executor, work: Callable[..., Reply], *arguments: Any) -> Reply:
         """In a thread, so that the loop goes on; or on the loop, where the store lives there."""
         if self.shop.on_loop is None:
-            return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
+            return await asyncio.get_running_loop().run_in_executor(threads, _replied, work, *arguments)
         reply: Reply = await self.shop.on_loop.run(work, *arguments)
         return reply
 
@@ -87,6 +87,14 @@ class MerchantApp:
             more = message.get("more_body", False)
         self._endpoint.check_length(length)
         return bytes(body)
+
+
+def _replied(work: Callable[..., Reply], *arguments: Any) -> Reply:
+    # Judged in the thread: no future takes the StopIteration of a bare `next`, and the request would never be answered.
+    try:
+        return work(*arguments)
+    except Exception as error:
+        return reply_to(error)
 
 
 async def _discard_body(headers: Headers, receive: Receive) -> None:

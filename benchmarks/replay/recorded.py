@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.replay.exact import arguments_of, exact, is_json
+from gateway.core.identity import check_id
+from gateway.core.registration import name_problem
+from gateway.web.call_fields import MOST_COUNTED
 
 REFUSAL: Final = "Error"
 """What the recorded answer of a refused call starts with."""
@@ -58,13 +61,20 @@ class RecordedCall:
 def load(path: Path, limit: int | None = None) -> list[RecordedCall]:
     """All calls of the first `limit` conversations. Raises BadRecording, OSError."""
     calls: list[RecordedCall] = []
-    lines = path.read_text(encoding="utf-8").splitlines()
+    try:
+        # Not splitlines(): texts in JSON may hold what it takes for the end of a line.
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError:
+        raise BadRecording(f"{path.name} is not UTF-8") from None
     for number, line in enumerate(lines[:limit], 1):
         if not line.strip():
             continue
         try:
             document = json.loads(line)
-            calls.extend(_call(document["conversation"], each) for each in document["calls"])
+            conversation = _id("conversation", document["conversation"])
+            calls.extend(_call(conversation, each) for each in document["calls"])
+        except RecursionError:
+            raise BadRecording(f"{path.name}, line {number}: nested too deeply") from None
         except (ValueError, KeyError, TypeError) as error:
             raise BadRecording(f"{path.name}, line {number}: {error!r}") from error
     if not calls:
@@ -76,15 +86,27 @@ def _call(conversation: str, each: dict[str, Any]) -> RecordedCall:
     for name in _TEXTS:
         if not isinstance(each[name], str):
             raise ValueError(f"{name} is not text")
-    if type(each["step"]) is not int or each["step"] < 1:
-        raise ValueError("step is not a whole number from 1")
+    if (problem := name_problem(each["tool"])) is not None:
+        raise ValueError(f"tool {problem}")
+    each["result"].encode()  # a shop has to answer with it
+    if type(each["step"]) is not int or not 1 <= each["step"] <= MOST_COUNTED:
+        raise ValueError(f"step is not a whole number from 1 to {MOST_COUNTED:,}")
+    if type(each["turn"]) not in (int, float, str):
+        raise ValueError("turn is neither a number nor a text")
     return RecordedCall(
         conversation=conversation,
-        turn=str(each["turn"]),
+        turn=_id("turn", str(each["turn"])),
         step=each["step"],
-        tool_call_id=each["tool_call_id"],
+        tool_call_id=_id("tool_call_id", each["tool_call_id"]),
         tool=each["tool"],
         arguments=each["arguments"],
         result=each["result"],
         what=(each["tool"], arguments_of(each["arguments"])),
     )
+
+
+def _id(name: str, value: Any) -> str:
+    try:
+        return check_id(value)
+    except ValueError as wrong:
+        raise ValueError(f"{name} {wrong}") from None

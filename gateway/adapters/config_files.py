@@ -22,9 +22,11 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, time
 from pathlib import Path
 from typing import Any, Final
 
@@ -179,7 +181,8 @@ class _Reader:
             unquoted = [{**each, "problem": _QUOTE} for each in wrong.problems if each["field"] in nested]
             self._all_wrong(place, unquoted or wrong.problems)
             return None
-        self._all_wrong(place, self._judges.schema(declared.parameters))
+        beyond = list(_beyond_json("/parameters", declared.parameters))
+        self._all_wrong(place, beyond or self._judges.schema(declared.parameters))
         for key, url in (("endpoint", declared.endpoint), ("status_endpoint", declared.status_endpoint)):
             if url is not None:
                 try:
@@ -252,6 +255,19 @@ class _Reader:
 
     def _wrong(self, place: str, problem: str) -> None:
         self.problems.append(f"{self._file}, {place}: {problem}" if place else f"{self._file}: {problem}")
+
+
+def _beyond_json(place: str, value: object) -> Iterator[Problem]:
+    """What TOML can say and JSON cannot. Parameters are stored and shown as JSON, which would make null of it."""
+    todo = [(place, value)]
+    while todo:
+        at, item = todo.pop()
+        if isinstance(item, dict):
+            todo += [(f"{at}/{key.replace('~', '~0').replace('/', '~1')}", part) for key, part in item.items()]
+        elif isinstance(item, list):
+            todo += [(f"{at}/{number}", part) for number, part in enumerate(item)]
+        elif isinstance(item, date | time) or (isinstance(item, float) and not math.isfinite(item)):
+            yield {"field": at, "problem": "must be what JSON can say: neither date nor time, inf nor nan"}
 
 
 def secret_problem(value: str) -> str | None:

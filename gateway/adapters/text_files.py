@@ -9,8 +9,13 @@ MAX_FILE_BYTES: Final = 4_194_304
 
 
 def read_text(path: str | Path) -> str:
-    """A configuration or secret file. Raises OSError, UnicodeDecodeError; one that is too large is an OSError."""
-    with Path(path).open("rb") as file:
+    """A configuration or secret file. Raises OSError, UnicodeDecodeError; one that is too large is an OSError, and so
+    is a path that no file can have."""
+    try:
+        file = Path(path).open("rb")  # noqa: SIM115
+    except ValueError:
+        raise OSError(22, "no file has such a path") from None
+    with file:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
         raise OSError(27, f"has over {MAX_FILE_BYTES:,} bytes")

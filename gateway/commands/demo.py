@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 import tempfile
+from collections.abc import Awaitable, Callable
 
 from gateway.adapters.redis_program import NoRedisServer, find_redis_server
 from gateway.demo.crash import tell_crash
@@ -35,6 +37,34 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
+class Ended(Exception):
+    """By a signal, `number`."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+async def _told(story: Callable[[str, Callable[[str], None]], Awaitable[bool]], ledger: str) -> bool:
+    """Whether the story went well. Raises Ended: what it started must not outlive it, nor by a closed terminal."""
+    loop, telling = asyncio.get_running_loop(), asyncio.current_task()
+    numbers: list[int] = []
+
+    def end(number: int) -> None:
+        numbers.append(number)
+        if telling is not None:
+            telling.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, end, number)
+    try:
+        return await story(ledger, lambda line: print(line, flush=True))
+    except asyncio.CancelledError:
+        if not numbers:
+            raise
+        raise Ended(numbers[0]) from None
+
+
 def run(arguments: argparse.Namespace) -> int:
     if not arguments.ledger or arguments.ledger.startswith("local:"):
         try:
@@ -48,7 +78,9 @@ def run(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="oncegate-ledger-") as folder:
         ledger = arguments.ledger or f"local:{folder}"
         try:
-            done = asyncio.run(story(ledger, lambda line: print(line, flush=True)))
+            done = asyncio.run(_told(story, ledger))
+        except Ended as ended:
+            return 128 + ended.number
         except GatewayDidNotStart as reason:
             print(f"oncegate demo: {reason}", file=sys.stderr)
             return 2

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 from gateway.runtime import exact_json
@@ -109,6 +109,11 @@ def _opened(
     url = arguments.url.rstrip("/") + where + ("?" + urlencode(wanted) if wanted else "")
     if not url.startswith(("http://", "https://")):
         raise RemoteProblem(f"--url must start with http:// or https://, not {arguments.url!r}")
+    try:
+        parts = urlsplit(arguments.url)
+        _ = parts.port, (parts.hostname or "").encode("idna")
+    except ValueError:
+        raise RemoteProblem(f"--url is no address that a gateway can have: {arguments.url}") from None
     data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"Authorization": f"Bearer {arguments.key}", "Content-Type": "application/json"}
     request = Request(url, data=data, method=method, headers=headers)  # noqa: S310 - checked above

@@ -86,6 +86,8 @@ _checker = msgspec.json.Decoder(msgspec.Raw)  # checks the grammar and reads no 
 _CLEANED_INPUT = 16_384
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _BLANKS = re.compile(r"\s+")
+_NO_CHARACTER = re.compile(r"&#[0-9]{1000,};?")
+"""A reference of more digits than any character has, and perhaps than Python makes a number of (4,300)."""
 _NOT_ALPHANUMERIC = re.compile(r"[^a-z0-9]+")
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}  # unlike lower(), keeps the length
 
@@ -176,7 +178,7 @@ def excerpt_of(data: bytes, media_type: str, charset: str | None, *, limit: int 
     decoded = _in_utf8(head, charset)
     text = (decoded if decoded is not None else head).decode("utf-8", "replace")
     if form_of(media_type) is Form.HTML or _HTML_START.match(head):
-        text = html.unescape(_without_tags(text))
+        text = html.unescape(_NO_CHARACTER.sub("\ufffd", _without_tags(text)))
     text = _BLANKS.sub(" ", _CONTROL.sub(" ", text)).strip()
     cut = text.encode()
     return text if len(cut) <= limit else cut[:limit].decode("utf-8", "ignore")

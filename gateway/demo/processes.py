@@ -52,6 +52,9 @@ class GatewayProcess:
         except TimeoutError:
             await self.kill()
             raise GatewayDidNotStart(f"the gateway was not ready within {START_TIMEOUT_S:.0f} s") from None
+        except BaseException:
+            await self.kill()  # nobody knows of it yet who would
+            raise
 
     async def kill(self) -> None:
         """SIGKILL: it gets no chance to tidy up."""

@@ -122,7 +122,12 @@ def rows_of(document: object, *names: str) -> list[dict[str, Any]]:
 
 
 def _checked_url(url: str) -> str:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        _ = parts.port, (parts.hostname or "").encode("idna")
+    except ValueError:
+        # Never echoed, as below. What no host can be called would else be a fault of each call.
+        raise ValueError("the gateway's address is not one that can be connected to") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("the gateway's address must be http:// or https:// with a host")
     if "@" in parts.netloc or parts.query or parts.fragment:

@@ -18,6 +18,15 @@ async def called(work: Callable[P, Awaitable[R] | R], *args: P.args, **kwargs: P
     if inspect.iscoroutinefunction(work) or inspect.iscoroutinefunction(type(work).__call__):
         made = work(*args, **kwargs)
     else:
-        made = await asyncio.to_thread(work, *args, **kwargs)
+        made = await asyncio.to_thread(_blocking, work, *args, **kwargs)
     result: R = await made if inspect.isawaitable(made) else made
     return result
+
+
+def _blocking(work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    # No future takes a StopIteration: it would stay undone, and whoever waits for it would wait for ever. A coroutine
+    # cannot raise one either (PEP 479).
+    try:
+        return work(*args, **kwargs)
+    except StopIteration as stop:
+        raise RuntimeError(f"{getattr(work, '__qualname__', type(work).__name__)} raised StopIteration") from stop

@@ -30,7 +30,7 @@ def bound(host: str, port: int) -> Iterator[list[socket.socket]]:
                     one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)  # or it would take IPv4's place too
                 one.bind(address)
                 sockets.append(one)
-        except OSError as fault:
+        except (OSError, UnicodeError) as fault:  # the second: what no host can be called
             raise _refused(host, port, fault) from None
         try:
             yield sockets
@@ -41,8 +41,10 @@ def bound(host: str, port: int) -> Iterator[list[socket.socket]]:
             raise _refused(host, port, fault) from None
 
 
-def _refused(host: str, port: int, fault: OSError) -> ConfigError:
+def _refused(host: str, port: int, fault: OSError | UnicodeError) -> ConfigError:
     where = f"port {port} of {host}"
+    if isinstance(fault, UnicodeError):
+        return ConfigError([f"{where} cannot be listened on: that is no name of a host"])
     if fault.errno == EADDRINUSE:
         return ConfigError([f"{where} is taken; stop what listens there, or choose another with --port (0: any free)"])
     return ConfigError([f"{where} cannot be listened on: {fault.strerror or type(fault).__name__}"])

@@ -105,6 +105,11 @@ def test_a_company_is_named_by_its_file_unless_it_says_otherwise() -> None:
         ("[tools.x]\nendpoint = 'https://a.example/'\nparameters = { type = 'array' }", "m.toml, tools.x.parameters.type: "),
         ("[tools.a.b]\nendpoint = 'https://a.example/'", 'm.toml, tools.a.b: is not a field of a tool; a name with dots'),
         ('[tools."a\\u0000"]\nendpoint = \'https://a.example/\'', 'm.toml, tools."a\\u0000": must not hold control'),
+        ("[tools.x]\nendpoint = 'https://a.example/'\nparameters = { properties = { day = { default = 2026-11-30 } } }", "m.toml, tools.x.parameters.properties.day.default: must be what JSON can say"),
+        ("[tools.x]\nendpoint = 'https://a.example/'\nparameters = { enum = [{}, 07:30:00] }", "m.toml, tools.x.parameters.enum.1: must be what JSON can say"),
+        ("[tools.x]\nendpoint = 'https://a.example/'\nparameters = { default = { 'a/b' = 2026-11-30T10:00:00Z } }", "m.toml, tools.x.parameters.default.a~1b: must be what JSON can say"),
+        ("[tools.x]\nendpoint = 'https://a.example/'\nparameters = { default = { n = -inf } }", "m.toml, tools.x.parameters.default.n: must be what JSON can say"),
+        ("[tools.x]\nendpoint = 'https://a.example/'\nparameters = { const = nan }", "m.toml, tools.x.parameters.const: must be what JSON can say"),
         ("secrets = 'x'", "m.toml, secrets: must be a list"),
         ("secrets = ['x']", "m.toml, secrets[1]: must be a table"),
         ("[[secrets]]", "m.toml, secrets[1]: needs secret_env or secret_file"),
@@ -156,6 +161,12 @@ def test_every_error_of_every_file_is_reported_at_once() -> None:
 def test_p9_3_an_unusable_secret_is_refused_without_being_shown(value: str) -> None:
     """9.3: the words hold nothing of it."""
     assert secret_problem(value) == "must be whsec_ and the base64 of 24 to 64 bytes"
+
+
+def test_a_secrets_path_that_no_file_can_have_is_named_and_no_trace() -> None:
+    with pytest.raises(ConfigError) as wrong:
+        read_merchants({"m.toml": '[[secrets]]\nsecret_file = "/run/\\u0000"'}, {}, JUDGES)
+    assert wrong.value.problems == ["m.toml, secrets[1].secret_file: /run/\0: cannot be read: no file has such a path"]
 
 
 def test_a_folder_is_read_in_order_and_an_absent_one_is_empty(tmp_path: Path) -> None:

@@ -49,6 +49,14 @@ async def test_p4_14_a_script_and_its_wait_go_together_even_when_forgotten(comma
     assert await _times_sent(commands, "eval") == 1
 
 
+@pytest.mark.parametrize("times", [0, 1, 2])
+async def test_a_script_is_run_as_often_as_it_is_asked_for_and_no_time_is_no_fault(
+    commands: Commands, times: int
+) -> None:
+    asked = [([f"key {n}"], ["1"]) for n in range(times)]
+    assert await CLAIM.run_each(commands, asked) == [b"granted"] * times
+
+
 async def test_an_error_in_a_script_is_raised(commands: Commands) -> None:
     with pytest.raises(ResponseError, match="in two places"):
         await Script("s", "return redis.error_reply('ERR in two places')").run(commands, [], [])

@@ -136,11 +136,13 @@ def test_p9_3_the_doctor_tells_no_password(start, capfd):
             assert "***@" in printed.out + printed.err
 
 
-def test_p4_14_a_ledger_that_cannot_be_reached_is_status_2_and_one_line(capfd):
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:9/0", "redis+cluster://127.0.0.1:9", "redis+cluster://a..b:9"])
+@pytest.mark.parametrize("command", ["doctor", "serve"])
+def test_p4_14_a_ledger_that_cannot_be_reached_is_status_2_and_one_line(capfd, command, url):
     """4.14"""
-    assert main(["doctor", "--ledger", "redis://127.0.0.1:9/0"]) == 2
-    (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("oncegate doctor: the ledger redis://127.0.0.1:9/0 does not answer")
+    assert main([command, "--ledger", url, *(["--port", "0"] if command == "serve" else [])]) == 2
+    *_, line = capfd.readouterr().err.splitlines()
+    assert line.startswith(f"oncegate {command}: the ledger {url} does not answer")
 
 
 def test_p4_14_the_doctor_makes_no_embedded_ledger_by_looking(empty_folder, capfd):

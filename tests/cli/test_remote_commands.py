@@ -471,3 +471,11 @@ def test_p5_5_calls_resolve_shows_examples(capsys):
     said = capsys.readouterr().out
     for way in ("--succeeded '{", "--failed card_declined --message", "--absent --note"):
         assert f"EFFECT {way}" in said
+
+
+@pytest.mark.parametrize("url", ["http://a..b", f"http://{'a' * 64}.example", "http://[::1", "http://h:99999"])
+def test_an_address_that_no_gateway_can_have_is_one_line(capsys: pytest.CaptureFixture[str], url: str) -> None:
+    assert main(["tools", "list", "acme", "--url", url, "--key", "k"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("oncegate: ")
+    assert url in line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import random
 
 import pytest
@@ -340,6 +341,17 @@ async def test_p7_6_a_page_of_logs_is_sealed_together(bench, office, monkeypatch
         assert (found.sealed, found.unsealed, found.wrong) == (FEW + 3 + (log == PAGE[0]), 0, "")
     numbers = {(c, seq) for c, seq in await fed(office)}
     assert numbers == {(f"c-{n}", seq) for n in range(4) for seq in range(1, FEW + 4 + (n == 0))}
+
+
+@pytest.mark.parametrize("longer", [0, 1, 3])
+async def test_p7_6_a_page_with_nothing_to_seal_together_is_no_fault(bench, office, caplog, longer):
+    """7.6: an idle gateway looks every few seconds, and its log says nothing of it; logs that are longer than what is
+    sealed together may be all there are."""
+    for log in PAGE[:longer]:
+        await bench.ledger.append(log, [Event("effect.renewed")] * (FEW + 1), DAY_MS)
+    with caplog.at_level(logging.INFO, "oncegate.seals"):
+        assert await office.pass_() == longer
+    assert caplog.messages == []
 
 
 async def test_p7_6_effects_that_end_long_after_they_began_are_sealed_as_they_are_read(bench, office):

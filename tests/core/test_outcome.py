@@ -213,6 +213,16 @@ def test_p9_4_cleaning_hostile_html_is_total(page):
     assert "<" not in excerpt_of(page, "text/html", None)
 
 
+@pytest.mark.parametrize("digits", ["9", "0", "65"])
+@pytest.mark.parametrize("status", [200, 404, 500])
+def test_k3_07_p9_4_a_character_named_by_thousands_of_digits_does_not_keep_a_page_from_being_judged(digits, status):
+    """9.4: Python makes no number of more than 4,300 digits, and a refusal must not be unknown for its page."""
+    page = f"<html>Sold out &#{digits * 5_000}; &#{digits * 2_200} today &amp; tomorrow</html>".encode()
+    outcome = outcome_of(reply(status, page, "text/html"))
+    assert outcome.kind is (OutcomeKind.FAILED if status == 404 else OutcomeKind.UNKNOWN)
+    assert outcome.excerpt == "Sold out \ufffd \ufffd today & tomorrow"
+
+
 NAME = '{"name":"José"}'
 
 

@@ -155,6 +155,28 @@ async def test_a_gateway_whose_embedded_ledger_ends_stops_and_says_why(
     assert any("ended by itself" in line for line in process.said)
 
 
+async def test_a_call_that_an_ended_embedded_ledger_cannot_record_is_told_and_holds_up_no_new_start(
+    api: Api, merchant: RawMerchant, start_gateway: StartGateway, tmp_path: Path, eventually: Eventually
+) -> None:
+    """4.11: its caller has the real result. That ledger comes back with a new start only: nothing is tried until the
+    end of the grace, which is ten minutes here."""
+    folder = tmp_path / "ledger"
+    process = start_gateway(f"local:{folder}", settings={"STOP_GRACE_S": "600"})
+    mine = api.by(url=lambda: process.url)
+    await mine.register("place_order", merchant.url, timeout_s=20)
+    done = asyncio.Event()
+    merchant.waits_for(done)
+    running = asyncio.create_task(mine.call("l1"))
+    await eventually(lambda: merchant.hits == 1)
+    (socket,) = folder.glob("*.sock")
+    with redis.Redis(unix_socket_path=str(socket)) as client:
+        client.shutdown(nosave=True)
+    done.set()
+    answer = await running
+    assert (answer.json["status"], answer.json["recorded"]) == ("succeeded", False)
+    assert await asyncio.to_thread(process.exit_status) == 2
+
+
 async def test_serve_without_a_redis_server_says_what_to_install(tmp_path: Path) -> None:
     """With no server on PATH it stops, and names the way out: install one, or `--ledger memory`."""
     (tmp_path / "empty").mkdir()

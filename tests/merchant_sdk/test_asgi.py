@@ -291,7 +291,9 @@ async def test_k7_11_the_order_is_visible_when_the_reply_leaves(shop: Shop, gate
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-@pytest.mark.parametrize("fault", ["commit fails", "reads the answer", "raises", "bad reply", "commits itself"])
+@pytest.mark.parametrize(
+    "fault", ["commit fails", "reads the answer", "raises", "finds nothing", "bad reply", "commits itself"]
+)
 async def test_k7_11_what_goes_wrong_before_the_commit_is_a_500_with_nothing_stored(
     database: Path, secret: str, gateway: Any, clock: Any, rows: Any, kind: str, fault: str
 ) -> None:
@@ -311,6 +313,8 @@ async def test_k7_11_what_goes_wrong_before_the_commit_is_a_500_with_nothing_sto
             return work.answer.body
         elif fault == "raises":
             raise OSError("the printer is on fire")
+        elif fault == "finds nothing":
+            return next(iter(()))
         elif fault == "bad reply":
             return {"order": object()}
         else:
@@ -323,13 +327,29 @@ async def test_k7_11_what_goes_wrong_before_the_commit_is_a_500_with_nothing_sto
 
     shop.tool(side_effecting=True, name="place_order")(work_on if kind == "sync" else work_on_async)
     app = shop.asgi()
-    reply = await gateway.call(app, "place_order", {}, key="k1")
+    async with asyncio.timeout(30):
+        reply = await gateway.call(app, "place_order", {}, key="k1")
     assert (reply.status, reply.json["error"]["code"]) == (500, "merchant_error")
     assert b"fire" not in reply.body
     assert rows() == rows("SELECT * FROM oncegate_once") == []
     broken.clear()
     assert (await gateway.call(app, "place_order", {}, key="k1")).json == "placed"
     assert len(rows()) == 1
+
+
+async def test_a_read_tool_that_finds_nothing_is_a_500_and_no_endless_wait(
+    store: SQLiteStore, secret: str, gateway: Any, clock: Any
+) -> None:
+    """No future takes the StopIteration of a bare `next`: the gateway would wait for an answer until its deadline."""
+    shop = Shop(store, secrets=[secret], now=clock)
+
+    @shop.tool(side_effecting=False)
+    def get_order(work: Any, id: str) -> Any:  # noqa: A002
+        return next(row for row in work.db.execute("SELECT id FROM orders WHERE id = ?", (id,)))
+
+    async with asyncio.timeout(30):
+        reply = await gateway.call(shop.asgi(), "get_order", {"id": "O-1"}, key="k1")
+    assert (reply.status, reply.json["error"]["code"]) == (500, "merchant_error")
 
 
 async def test_a_decline_is_told_and_the_next_attempt_goes_through(

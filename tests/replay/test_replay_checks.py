@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.replay.__main__ import main
 from benchmarks.replay.assistant import Arrival, Seen
 from benchmarks.replay.checks import NO_ANSWER, NOT_ONCE, RECYCLED, STRAY, WRONG_ANSWER, WRONG_FACT, check
 from benchmarks.replay.expected import Expected, Fate, expect
@@ -221,3 +223,48 @@ def test_a_file_that_cannot_be_replayed_is_refused(tmp_path: Path, line: str) ->
     path.write_text(line + "\n")
     with pytest.raises(BadRecording):
         load(path)
+
+
+CALL = {"turn": 1, "step": 1, "tool_call_id": "a", "tool": "t", "arguments": "{}", "result": ""}
+_NO_IDS = ("", "\ud800", "x" * 1_025)
+
+
+@pytest.mark.parametrize(
+    ("conversation", "wrong"),
+    [
+        *((name, {}) for name in (None, 5, ["c"], *_NO_IDS)),
+        *(("c", {"turn": turn}) for turn in (None, True, [1], {}, *_NO_IDS)),
+        *(("c", {"tool_call_id": name}) for name in _NO_IDS),
+        *(("c", {"tool": name}) for name in ("", "\ud800", "x" * 129, "a\0b", " t")),
+        ("c", {"step": 1_000_000_001}),
+        ("c", {"result": "\ud800"}),
+    ],
+)
+def test_what_no_call_can_say_is_refused_with_its_line_before_anything_is_started(
+    tmp_path: Path, conversation: Any, wrong: dict[str, Any]
+) -> None:
+    path = tmp_path / "calls.jsonl"
+    good = json.dumps({"conversation": "good", "calls": [CALL]})
+    path.write_text(f"{good}\n{json.dumps({'conversation': conversation, 'calls': [CALL | wrong]})}\n")
+    with pytest.raises(BadRecording, match=r"calls\.jsonl, line 2: "):
+        load(path)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 100_000], ids=["not UTF-8", "deep"])
+def test_a_file_that_cannot_be_read_is_status_2_and_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes
+) -> None:
+    """Status 1 would say that a write did not reach the shop once."""
+    path = tmp_path / "calls.jsonl"
+    path.write_bytes(content)
+    assert main([str(path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("calls.jsonl")
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\x85", "\u2029"])
+def test_a_line_ends_where_json_lines_end_and_not_in_a_text(tmp_path: Path, character: str) -> None:
+    path = tmp_path / "calls.jsonl"
+    call = CALL | {"result": f"one{character}two"}
+    path.write_text(json.dumps({"conversation": "c", "calls": [call]}, ensure_ascii=False) + "\r\n", encoding="utf-8")
+    assert [each.result for each in load(path)] == [f"one{character}two"]

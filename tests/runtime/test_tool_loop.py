@@ -348,6 +348,18 @@ async def test_a_model_may_be_a_plain_function_and_cannot_change_the_transcript(
     assert (result.text, len(result.messages), played.ran[0]["call_id_scope"]) == ("Done.", 4, "step")
 
 
+@pytest.mark.parametrize("resumable", [False, True])
+async def test_a_plain_model_that_runs_out_of_replies_is_an_error_and_no_endless_wait(client, played, resumable):
+    """No future takes a StopIteration: whoever waits for the thread would wait for ever."""
+    replies = iter([asking(call("a"))])
+    loop = ToolLoop(client, "acme", "c", lambda messages, tools: next(replies), resumable=resumable)
+    async with asyncio.timeout(30):
+        with pytest.raises(RuntimeError, match="raised StopIteration") as raised:
+            await loop.run(ASKS, turn="t-1")
+    assert isinstance(raised.value.__cause__, StopIteration)
+    assert len(played.ran) == 1
+
+
 @pytest.mark.parametrize("bad", [{"turn": " "}, {"turn": "t", "attempt": 0}])
 async def test_a_turn_needs_an_id_and_an_attempt_from_one(client, bad):
     """1: turns are named, attempts count from 1."""

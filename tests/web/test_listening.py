@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import socket
 
 import pytest
@@ -51,7 +52,8 @@ def test_other_faults_of_the_server_pass() -> None:
         raise FileNotFoundError(errno.ENOENT, "gone")
 
 
-def test_a_host_that_does_not_exist_is_named() -> None:
-    """A name that cannot be resolved is one line."""
-    with pytest.raises(ConfigError, match=r"of a\.invalid cannot be listened on"), bound("a.invalid", 80):
+@pytest.mark.parametrize("host", ["a.invalid", "a..invalid", f"{'a' * 64}.invalid"])
+def test_a_host_that_does_not_exist_is_named(host: str) -> None:
+    """A name that cannot be resolved, or be one, is one line."""
+    with pytest.raises(ConfigError, match=f"of {re.escape(host)} cannot be listened on"), bound(host, 80):
         pytest.fail("it was bound")
