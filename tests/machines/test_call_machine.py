@@ -567,7 +567,7 @@ class Trace:
         self.unknown = set()  # at_most_once effects whose outcome is not known
         self.outcomes = {}  # effect -> how it ended
         self.answers = {}  # the same call -> its effect
-        self.places = {}  # (id, work, scope) -> where it was asked for
+        self.places = {}  # (id, work, whether it names within its turn) -> where it was asked for
         self.kin = {}  # effect -> (sku, turn)
         self.modes = {}
 
@@ -586,12 +586,14 @@ class Trace:
         self.modes.setdefault(effect.effect_id, effect.mode)
 
     def asked(self, ask):
-        self.places.setdefault((ask.call, ask.sku, ask.scope), set()).add((ask.turn, ask.step, ask.attempt))
+        self.places.setdefault((ask.call, ask.sku, ask.scope is Scope.TURN), set()).add(
+            (ask.turn, ask.step, ask.attempt)
+        )
 
     def answered(self, ask, effect_id):
         """2.1. What a request leaves out may come to mean a call that was stated since (2.3: the latest)."""
         place = (ask.turn, ask.step, ask.attempt)
-        if None in place and len(self.places[ask.call, ask.sku, ask.scope]) > 1:
+        if None in place and len(self.places[ask.call, ask.sku, ask.scope is Scope.TURN]) > 1:
             return
         key = (ask.call, ask.sku, ask.scope, *place)
         assert self.answers.setdefault(key, effect_id) == effect_id, "the same call, another effect"
