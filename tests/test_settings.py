@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from gateway.core.errors import ConfigError
+from gateway.core.registration import Declared
+from gateway.service.declarations import read_tool
 from gateway.settings import FIELDS, Settings, environment_name, load, read_settings
 
 CONFIG = Path(__file__).parents[1] / "config"
@@ -26,6 +28,14 @@ def test_without_anything_the_defaults_hold() -> None:
     assert settings == Settings()
     assert (settings.ledger.url, settings.http.port, settings.stop.grace_s) == ("local:.oncegate", 8080, 30.0)
     assert settings.company_defaults.retention_s == 30 * 86_400
+
+
+def test_k8_01_by_default_a_stop_waits_longer_than_a_call_may_run() -> None:
+    """K8-01: a tool that states no time of its own ends within the grace, and so does its lease: nothing of it is cut."""
+    settings = load({}, {}, None)
+    declared = Declared("https://shop.example/tools")
+    assert read_tool({"endpoint": declared.endpoint}).timeout_s == declared.timeout_s
+    assert settings.stop.grace_s > declared.timeout_s + settings.calls.lease_margin_s
 
 
 def test_a_flag_comes_before_the_environment_before_the_file_before_the_default() -> None:

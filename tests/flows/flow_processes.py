@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -140,6 +141,15 @@ class GatewayProcess:
     def signal(self, number: int) -> None:
         if self._child is not None:
             self._child.send_signal(number)
+
+    def peak_bytes(self) -> int:
+        """The most memory that was resident at one time since this was asked last; what was freed again counts too."""
+        assert self._child is not None
+        folder = Path(f"/proc/{self._child.pid}")
+        found = re.search(r"VmHWM:\s*(\d+) kB", (folder / "status").read_text())
+        assert found is not None
+        (folder / "clear_refs").write_text("5")  # begins anew (proc(5))
+        return int(found[1]) * 1024
 
     def exit_status(self) -> int | None:
         """Wait for its end; None where it is not running."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -17,10 +18,13 @@ from flow_client import Api, Reply
 from flow_merchant import RawMerchant, reply
 from flow_processes import GatewayProcess, RedisProcess, clean_environment
 
+from merchant_sdk import SignatureError, verify
+
 Eventually = Callable[[Callable[[], Any]], Awaitable[Any]]
 StartGateway = Callable[..., GatewayProcess]
 SEALS_SOON = {"CALLS_LEASE_MARGIN_S": "1", "CALLS_WAIT_MARGIN_S": "0", "EVENTS_SEAL_AFTER_S": "0.2"}
 NewMerchant = Callable[..., Awaitable[RawMerchant]]
+DAY_S = 86_400
 
 
 @pytest.fixture
@@ -89,11 +93,14 @@ async def test_k8_12_p7_6_a_kill_during_a_call_leaves_its_start_in_the_log(
 async def test_k4_05_companies_with_equal_ids_stay_apart_over_a_restart(
     own: tuple[GatewayProcess, Api], new_merchant: NewMerchant, eventually: Eventually
 ) -> None:
-    """K4-05, 9.1: two executions at two merchants; look-ups, listings, events and the feed show each its own."""
+    """K4-05, 9.1: two executions at two merchants, each signed with its own secret; look-ups, listings, events and the
+    feed show each its own."""
     process, first = own
     second = first.by(company=f"{first.company}b")
     merchants = await new_merchant(), await new_merchant()
+    secrets = []
     for api, merchant, order in zip((first, second), merchants, ("A-ORDER", "B-ORDER"), strict=True):
+        secrets.append((await api.send("POST", f"/v1/companies/{api.company}/secrets")).json["secret"])
         merchant.answers(_order(order))
         await api.register("create_order", merchant.url)
         await api.register("cancel_order", merchant.url)
@@ -122,6 +129,12 @@ async def test_k4_05_companies_with_equal_ids_stay_apart_over_a_restart(
         assert "-ORDER" not in "".join(process.said)
         process.start()
     assert [merchant.hits for merchant in merchants] == [2, 2]
+    for merchant, mine, theirs in zip(merchants, secrets, reversed(secrets), strict=True):
+        for request in merchant.requests:
+            verified = verify([mine], request.headers, request.body, now=time.time(), tolerance_s=DAY_S)
+            assert verified.id == request.headers["idempotency-key"]
+            with pytest.raises(SignatureError):
+                verify([theirs], request.headers, request.body, now=time.time(), tolerance_s=DAY_S)
 
 
 async def test_the_embedded_ledger_keeps_a_call_over_a_kill_and_admits_one_gateway(

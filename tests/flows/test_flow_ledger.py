@@ -95,12 +95,16 @@ async def test_k4_08_a_record_expires_only_once_it_is_settled(
 
 
 async def test_k4_09_flushed_scripts_are_loaded_again(shop: Api, merchant: RawMerchant, raw_redis: redis.Redis) -> None:
-    """K4-09: the next call succeeds, and none is run twice for want of a script."""
+    """K4-09: the next call succeeds, the next look too, and none is run twice for want of a script."""
     assert (await shop.call("s1")).decision == "proceed"
     raw_redis.script_flush()
     assert (await shop.call("s1")).decision == "replay"
     raw_redis.script_flush()
     assert (await shop.call("s2", arguments={"n": 2})).decision == "proceed"
+    raw_redis.script_flush()
+    assert [event["type"] for event in await shop.events()].count("effect.executing") == 2
+    raw_redis.script_flush()
+    assert await shop.unknown() == []
     assert merchant.hits == 2
 
 

@@ -76,12 +76,12 @@ def test_k5_09_names_in_other_languages_are_protected_and_unknown_ones_ask_to_be
 
 
 def test_k5_10_trade_verbs_are_reported_as_uncovered_and_reads_are_clean(found: Any) -> None:
-    writes = (
-        "exchange_delivered_order_items return_delivered_order_items modify_pending_order_payment_x send_certificate"
-    )
-    assert "OG101" in codes(found("exchange_delivered_goods"))
-    assert "OG101" in codes(found("send_certificate"))
-    assert codes(found(*writes.split())) <= {"OG101"}
+    uncovered = "exchange_delivered_order_items return_delivered_order_items"
+    uncovered += " transfer_to_human_agents send_certificate"
+    for name in uncovered.split():
+        assert "OG101" in codes(found(name)), name
+    for name in ("modify_pending_order_payment", "cancel_pending_order", "book_reservation"):  # platform verbs in them
+        assert worst(found(name)) <= {"note"}, name
     reads = "calculate think find_user_id_by_email list_all_product_types get_order_details search_onestop_flight"
     assert worst(found(*reads.split())) <= {"note"}
 

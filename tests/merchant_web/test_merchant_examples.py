@@ -107,8 +107,12 @@ def test_k6_06_the_same_request_again_is_the_same_order_and_its_bytes(running: R
 def test_k1_13_a_brand_new_call_of_the_same_purchase_is_one_order(running: Running, fresh: Any) -> None:
     """K1-13: another key, the same buyer and cart."""
     before, conversation = running.count(), fresh("c")
-    running.order(fresh("k"), conversation)
-    assert running.order(fresh("k"), conversation).json["already_done"]
+    first = running.order(fresh("k"), conversation)
+    again = running.order(fresh("k"), conversation)
+    assert (first.status, again.status) == (200, 200), (first.body, again.body)
+    shown = again.json
+    assert shown.pop("already_done")
+    assert shown == first.json, "the first order, by its number"
     assert running.count() == before + 1
 
 

@@ -119,6 +119,11 @@ async def test_signing_secrets_are_bounded(gateway: Any, merchant: Any) -> None:
 
 
 async def test_k4_05_one_companys_secrets_never_sign_for_another(gateway: Any, operator: Any) -> None:
-    """K4-05: nothing of one company is in another's."""
-    await gateway.companies.add_secret(operator, "shopA")
+    """K4-05: nothing of one company is in another's, before it has one of its own and after, in whichever order."""
+    made = {"shopA": {(await gateway.companies.add_secret(operator, "shopA")).value}}
     assert gateway.registry.secrets("shopB") == []
+    for company in ("shopB", "shopA", "shop", "shopB"):
+        made.setdefault(company, set()).add((await gateway.companies.add_secret(operator, company)).value)
+    for company, values in made.items():
+        assert {secret.value for secret in gateway.registry.secrets(company)} == values
+    assert len(set.union(*made.values())) == 5

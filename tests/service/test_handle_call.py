@@ -221,14 +221,26 @@ async def test_k2_01_and_k2_03_empty_text_and_json_text_are_the_object_they_stan
 
 
 @pytest.mark.parametrize(
-    "bad",
-    ['{"sku":"A","qty":1,}', '{"items":[{"sku":"A","qty":2},{"sku":"B","qty":1', '"hello"', "[1]", 5, None, [1], True],
+    ("bad", "said"),
+    [
+        ('{"sku":"A","qty":1,}', "malformed JSON"),
+        ('{"items":[{"sku":"A","qty":2},{"sku":"B","qty":1', "looks truncated"),
+        ('"hello"', "malformed JSON"),
+        ("[1]", "must be an object"),
+        (5, "must be an object"),
+        (None, "must be an object"),
+        ([1], "must be an object"),
+        (True, "must be an object"),
+    ],
 )
-async def test_k2_06_and_k2_07_malformed_arguments_are_refused_and_leave_the_id_free(world, bad):
-    """K2-06, K2-07, 2.9: never repaired, never sent, and the corrected call runs under the same id."""
-    with pytest.raises(Malformed):
+async def test_k2_06_and_k2_07_malformed_arguments_are_refused_and_leave_the_id_free(world, bad, said):
+    """K2-06, K2-07, 2.9: never repaired, never sent, told what is wrong, and the corrected call runs under the same
+    id."""
+    with pytest.raises(Malformed) as refused:
         await world.call(tool_call_id="t1", arguments=bad)
+    assert said in str(refused.value.details["fields"])
     assert world.merchant.hits == 0
+    assert await world.look_up.calls(OPERATOR, "shop1", "c1", "t1") == []
     assert (await world.call(tool_call_id="t1", arguments={"sku": "A", "qty": 1})).decision == "proceed"
 
 
