@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db import connections, transaction
 
-from merchant_sdk.errors import TransactionMisuse
+from merchant_sdk.errors import AFTER_COMMIT, OutcomeUnknown, TransactionMisuse
 from merchant_sdk.store import Kind, Record
 from merchant_sdk.stores.records import STATEMENTS, Parameters, Records, Vendor, pyformat
 
@@ -28,6 +28,7 @@ class DjangoTransaction:
         self._wait_s = wait_s
         self._records = Records(vendor, self._execute)
         self._atomic: Any = None
+        self._committed = False
         self._restore = ""
 
     @property
@@ -51,7 +52,12 @@ class DjangoTransaction:
 
     def commit(self) -> None:
         self._check()
-        self._end(commit=True)
+        try:
+            self._end(commit=True)
+        except Exception as error:
+            if self._committed:
+                raise OutcomeUnknown(AFTER_COMMIT) from error
+            raise
 
     def rollback(self) -> None:
         # Django closes a connection that cannot be rolled back.
@@ -81,6 +87,8 @@ class DjangoTransaction:
             self._limit_waits(self._wait_s)
         self._atomic = transaction.Atomic(self._alias, savepoint=True, durable=True)
         self._atomic.__enter__()
+        # Before the merchant's own, of which one may raise.
+        transaction.on_commit(self._has_committed, using=self._alias)
         if self._wait_s is not None and self._vendor == "postgresql":
             self._execute(f"SET LOCAL lock_timeout = {max(1, int(self._wait_s * 1000))}", {})
 
@@ -95,6 +103,9 @@ class DjangoTransaction:
         }[self._vendor]
         self._restore = f"{write} {self._execute(read, {})[1][0][0]}"
         self._execute(f"{write} {value}", {})
+
+    def _has_committed(self) -> None:
+        self._committed = True
 
     def _end(self, *, commit: bool) -> None:
         atomic, self._atomic = self._atomic, None

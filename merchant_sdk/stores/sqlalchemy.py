@@ -10,9 +10,10 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import sqlalchemy
+from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from merchant_sdk.errors import TransactionMisuse
+from merchant_sdk.errors import AFTER_COMMIT, OutcomeUnknown, TransactionMisuse
 from merchant_sdk.migrations import statements
 from merchant_sdk.store import Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
@@ -40,7 +41,7 @@ class SQLAlchemyTransaction:
         self._guard: Guard | None = None
         self._connection: Any = None
         self._direct: Any = None
-        self._claimed: dict[tuple[Kind, str], Record] = {}
+        self._late: Sequence[Record] = ()
         self._restore = ""
 
     @property
@@ -54,7 +55,6 @@ class SQLAlchemyTransaction:
             return self._records.claim(wanted)
         with claiming:
             if self._direct.claim(wanted):
-                self._claimed[wanted.kind, wanted.key] = wanted
                 return None
             found = self._records.find(wanted.kind, wanted.key)
         if found is None:
@@ -66,15 +66,24 @@ class SQLAlchemyTransaction:
         # transaction with it.
         self._session.flush()
         self._owned().check()
-        if self._direct is None:
+        # A savepoint that others opened, or a commit in two phases, ends without the driver's `commit`.
+        plain = not self._connection.in_nested_transaction() and not self._session.twophase
+        if self._direct is not None:
+            self._direct.put(records, with_commit=plain)
+        elif plain:
+            self._late = records
+            event.listen(self._connection, "commit", self._put_late)
+        else:
             self._records.put(records)
-            return
-        # What the claim wrote already is not written again.
-        late = [record for record in records if self._claimed.get((record.kind, record.key)) != record]
-        if late:
-            # A savepoint that others opened, or a commit in two phases, ends without the driver's `commit`.
-            plain = not self._connection.in_nested_transaction() and not self._session.twophase
-            self._direct.put(late, with_commit=plain)
+
+    def _put_late(self, _: sqlalchemy.Connection) -> None:
+        """After the merchant's hooks: where one of them failed in the database, so does this. COMMIT would not."""
+        late, self._late = self._late, ()
+        self._records.put(late)
+
+    def _not_late(self) -> None:
+        if self._connection is not None and event.contains(self._connection, "commit", self._put_late):
+            event.remove(self._connection, "commit", self._put_late)
 
     def forget(self, kind: Kind, key: str) -> None:
         self._records.forget(kind, key)
@@ -85,7 +94,6 @@ class SQLAlchemyTransaction:
         with guard.ours():
             self._session.rollback()
         guard.began = self._connection = None
-        self._claimed.clear()
 
     def commit(self) -> None:
         guard = self._owned()
@@ -94,10 +102,17 @@ class SQLAlchemyTransaction:
         if direct is not None:
             direct.check()
         self._lift_cursors()
-        with guard.ours():
-            self._session.commit()
+        try:
+            with guard.ours():
+                self._session.commit()
+        except Exception as error:
+            if guard.committed:
+                raise OutcomeUnknown(AFTER_COMMIT) from error
+            raise
         if direct is not None:
             direct.check_sent()
+        elif self._late:
+            raise TransactionMisuse("the session's commit did not commit on its connection: the reply is not stored")
 
     def rollback(self) -> None:
         if self._guard is None:
@@ -108,6 +123,7 @@ class SQLAlchemyTransaction:
             self._session.rollback()
 
     def close(self) -> None:
+        self._not_late()
         if self._guard is not None:
             self._guard.lift()
         elif self._session.in_transaction():
