@@ -141,7 +141,7 @@ class PsycopgTransaction:
     def rollback(self) -> None:
         # Whatever fails here, a connection that is not idle is closed, which rolls back. So is one that was interrupted
         # inside a message: what it was to wait for may take as long as a twin.
-        with suppress(psycopg.Error):
+        with suppress(psycopg.Error, TransactionMisuse):
             if self._status() in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
                 say(self._connection, ROLLBACK)
 
@@ -220,7 +220,8 @@ def _refuse(*_: object) -> NoReturn:
 
 
 def _executed(connection: Connection, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
-    with connection.cursor(row_factory=tuple_row) as cursor:
+    # Not the merchant's kind of cursor, which may know other marks for parameters.
+    with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
         cursor.execute(pyformat(sql).encode(), parameters)
         return cursor.rowcount, cursor.fetchall() if cursor.description else ()
 

@@ -125,6 +125,8 @@ _LASTING: Final = 2
 def doubt_names(connection: Any) -> None:
     """What was sent in this transaction may have dropped every prepared statement of the connection."""
     connection.__dict__[_DOUBT] = True
+    if _MARK in connection.__dict__:
+        connection.__dict__[_MARK] = _LASTING  # who lost them is known, and is no proxy
 
 
 def committed(connection: Any, results: Sequence[pq.abc.PGresult]) -> None:
@@ -150,10 +152,12 @@ def begin(connection: Any) -> Statement:
 
 def exchange(connection: Any, statements: Sequence[Statement]) -> Exchange:
     """Send one message and collect its results, yielding what has to be waited for. Raises psycopg.Error for the
-    first statement that failed; none after it was run."""
+    first statement that failed; none after it was run. TransactionMisuse inside a pipeline of the merchant's."""
     if not PIPELINES:
         return (yield from _one_by_one(connection, statements))
     pgconn = connection.pgconn
+    if pgconn.pipeline_status != pq.PipelineStatus.OFF:
+        raise TransactionMisuse("a psycopg pipeline is open on the connection: leave its block first")
     pgconn.enter_pipeline_mode()
     for statement in statements:
         _send(pgconn, statement)

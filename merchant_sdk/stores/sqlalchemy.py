@@ -20,6 +20,7 @@ from merchant_sdk.stores.failures import claiming
 from merchant_sdk.stores.fit_sessions import refuse_autocommit, refuse_open
 from merchant_sdk.stores.records import STATEMENTS, Parameters, Records, Vendor, in_style
 from merchant_sdk.stores.sqlalchemy_guard import Guard
+from merchant_sdk.stores.transaction_words import refuse_ends
 
 _VENDORS: Mapping[str, Vendor] = {
     "postgresql": "postgresql",
@@ -42,6 +43,7 @@ class SQLAlchemyTransaction:
         self._connection: Any = None
         self._direct: Any = None
         self._late: Sequence[Record] = ()
+        self._plain = False
         self._restore = ""
 
     @property
@@ -66,11 +68,9 @@ class SQLAlchemyTransaction:
         # transaction with it.
         self._session.flush()
         self._owned().check()
-        # A savepoint that others opened, or a commit in two phases, ends without the driver's `commit`.
-        plain = not self._connection.in_nested_transaction() and not self._session.twophase
         if self._direct is not None:
-            self._direct.put(records, with_commit=plain)
-        elif plain:
+            self._direct.put(records, with_commit=self._plain)
+        elif self._plain:
             self._late = records
             event.listen(self._connection, "commit", self._put_late)
         else:
@@ -81,9 +81,10 @@ class SQLAlchemyTransaction:
         late, self._late = self._late, ()
         self._records.put(late)
 
-    def _not_late(self) -> None:
-        if self._connection is not None and event.contains(self._connection, "commit", self._put_late):
-            event.remove(self._connection, "commit", self._put_late)
+    def _unlisten(self) -> None:
+        for name, listener in (("commit", self._put_late), ("before_cursor_execute", _refuse_ends)):
+            if self._connection is not None and event.contains(self._connection, name, listener):
+                event.remove(self._connection, name, listener)
 
     def forget(self, kind: Kind, key: str) -> None:
         self._records.forget(kind, key)
@@ -93,6 +94,7 @@ class SQLAlchemyTransaction:
         self._lift_cursors()
         with guard.ours():
             self._session.rollback()
+        self._unlisten()
         guard.began = self._connection = None
 
     def commit(self) -> None:
@@ -123,7 +125,7 @@ class SQLAlchemyTransaction:
             self._session.rollback()
 
     def close(self) -> None:
-        self._not_late()
+        self._unlisten()
         if self._guard is not None:
             self._guard.lift()
         elif self._session.in_transaction():
@@ -153,11 +155,15 @@ class SQLAlchemyTransaction:
         connection = self._session.connection()
         refuse_autocommit(connection)
         self._connection = connection
+        # A savepoint that others opened, or a commit in two phases, ends without the driver's `commit`.
+        self._plain = not connection.in_nested_transaction() and not self._session.twophase
         self._guard.began = self._session.get_transaction()
         if self._wait_s is not None:
             self._limit_waits(self._connection, max(1, int(self._wait_s * 1000)))
         elif self._wire is not None:
             self._direct = self._wire(self._connection)
+        if self._direct is None:
+            event.listen(connection, "before_cursor_execute", _refuse_ends)
 
     def _limit_waits(self, connection: sqlalchemy.Connection, wait_ms: int) -> None:
         if self._vendor == "postgresql":
@@ -175,6 +181,10 @@ class SQLAlchemyTransaction:
     def _execute(self, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
         # On the connection, not the session: nothing of the merchant's is flushed by looking for a key.
         return executed(self._connection, sql, parameters)
+
+
+def _refuse_ends(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+    refuse_ends(statement)
 
 
 class SQLAlchemyStore:
