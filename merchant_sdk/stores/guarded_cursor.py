@@ -9,8 +9,6 @@ import re
 from functools import cache
 from typing import Any
 
-from psycopg.sql import Composable
-
 from merchant_sdk.stores.postgres_wire import doubt_names
 from merchant_sdk.stores.transaction_words import refuse_ends
 
@@ -22,7 +20,7 @@ class _Guard:
     connection: Any
 
     def execute(self, query: Any, *args: Any, **options: Any) -> Any:
-        text = query.as_bytes(self.connection) if isinstance(query, Composable) else query
+        text = query.as_bytes(self.connection) if hasattr(query, "as_bytes") else query  # of psycopg.sql
         if isinstance(text, bytes):
             text = text.decode("latin-1")  # whatever it is encoded in, these words are ASCII
         if isinstance(text, str):
