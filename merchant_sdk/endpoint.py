@@ -140,7 +140,7 @@ def reply_to(error: Exception) -> Reply:
     if isinstance(error, OutcomeUnknown):
         _log.error("call failed: its outcome is not known", exc_info=error)
         return error_reply(
-            500, "merchant_error", "The shop lost its database at the end of this call: what it stored is not known."
+            500, "merchant_error", "The shop failed at the end of this call: what it stored is not known."
         )
     _log.error("call failed: rolled back", exc_info=error)
     return error_reply(500, "merchant_error", "The shop failed to finish this call and stored nothing of it.")

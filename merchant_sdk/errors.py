@@ -9,7 +9,7 @@
     ├─ KeyInputError      a cart, buyer or amount that no key can be made of (also a ValueError)
     │  └─ MoneyError
     ├─ StoreBusy          the transaction never began: safe to send again
-    ├─ OutcomeUnknown     the connection was lost at the commit: the same call again finds out
+    ├─ OutcomeUnknown     lost at the commit, or failed right after it: the same call again finds out
     ├─ SecretError        a configured secret is unusable (also a ValueError)
     └─ Misuse             the merchant's own code has to change; the work was rolled back
        ├─ ReplyBeforeCommit
@@ -109,8 +109,12 @@ class StoreBusy(MerchantError):
 
 
 class OutcomeUnknown(MerchantError):
-    """The connection was lost at the commit, before its answer came. The same call again finds out, and does the work
-    if it was not kept."""
+    """The connection was lost at the commit, before its answer came, or a hook after the commit raised. The same call
+    again finds out, and does the work if it was not kept."""
+
+
+AFTER_COMMIT = "the work was committed, and a hook after the commit raised: the same call again gets its answer"
+"""What stores say of an `after_commit` or `on_commit` hook that failed."""
 
 
 class SecretError(MerchantError, ValueError):

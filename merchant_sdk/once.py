@@ -265,6 +265,6 @@ def once(store: Store, key: CallKey | RequestKey, *, now: Callable[[], float], r
 
     Entering raises StoreBusy (nothing was begun), KeyConflict, TokenRefused, or the Refused that this call
     was answered with before. Leaving raises what the commit raised; OutcomeUnknown if the connection was lost at
-    it. A Refused raised inside is remembered with a call key, never with a request key.
+    it, or a hook after it raised. A Refused raised inside is remembered with a call key, never with a request key.
     """
     return Work(store, key, now, None if reply is None else to_json(reply))

@@ -12,9 +12,10 @@ from typing import Any
 
 from django.db import connections, transaction
 
-from merchant_sdk.errors import TransactionMisuse
+from merchant_sdk.errors import AFTER_COMMIT, OutcomeUnknown, TransactionMisuse
 from merchant_sdk.store import Kind, Record
 from merchant_sdk.stores.records import STATEMENTS, Parameters, Records, Vendor, pyformat
+from merchant_sdk.stores.transaction_words import refuse_ends
 
 _VENDORS: dict[str, Vendor] = {"postgresql": "postgresql", "sqlite": "sqlite", "mysql": "mysql"}
 
@@ -28,6 +29,8 @@ class DjangoTransaction:
         self._wait_s = wait_s
         self._records = Records(vendor, self._execute)
         self._atomic: Any = None
+        self._guard: Any = None
+        self._committed = False
         self._restore = ""
 
     @property
@@ -51,7 +54,12 @@ class DjangoTransaction:
 
     def commit(self) -> None:
         self._check()
-        self._end(commit=True)
+        try:
+            self._end(commit=True)
+        except Exception as error:
+            if self._committed:
+                raise OutcomeUnknown(AFTER_COMMIT) from error
+            raise
 
     def rollback(self) -> None:
         # Django closes a connection that cannot be rolled back.
@@ -71,7 +79,8 @@ class DjangoTransaction:
                 "a transaction is open already (ATOMIC_REQUESTS, or an atomic block around once?): the reply would "
                 "leave before its commit. Take it away, or mark the view @transaction.non_atomic_requests"
             )
-        if not connection.in_atomic_block:
+        outermost = not connection.in_atomic_block
+        if outermost:
             _refuse_manual(connection)
             # A restart of the server leaves a dead one, which Django replaces between requests only.
             connection.close_if_unusable_or_obsolete()
@@ -81,6 +90,11 @@ class DjangoTransaction:
             self._limit_waits(self._wait_s)
         self._atomic = transaction.Atomic(self._alias, savepoint=True, durable=True)
         self._atomic.__enter__()
+        if outermost:
+            # Before the merchant's own, of which one may raise. Not in a TestCase, which would count it.
+            transaction.on_commit(self._has_committed, using=self._alias)
+        self._guard = connection.execute_wrapper(_refuse_ends)
+        self._guard.__enter__()
         if self._wait_s is not None and self._vendor == "postgresql":
             self._execute(f"SET LOCAL lock_timeout = {max(1, int(self._wait_s * 1000))}", {})
 
@@ -96,10 +110,16 @@ class DjangoTransaction:
         self._restore = f"{write} {self._execute(read, {})[1][0][0]}"
         self._execute(f"{write} {value}", {})
 
+    def _has_committed(self) -> None:
+        self._committed = True
+
     def _end(self, *, commit: bool) -> None:
         atomic, self._atomic = self._atomic, None
         if atomic is None:
             return
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.__exit__(None, None, None)
         if not commit:
             transaction.set_rollback(True, using=self._alias)
         atomic.__exit__(None, None, None)
@@ -111,6 +131,11 @@ class DjangoTransaction:
 
     def _execute(self, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
         return _executed(self._alias, sql, parameters)
+
+
+def _refuse_ends(execute: Any, sql: Any, *rest: Any) -> Any:
+    refuse_ends(str(sql))
+    return execute(sql, *rest)
 
 
 def _refuse_manual(connection: Any) -> None:

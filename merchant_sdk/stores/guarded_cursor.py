@@ -1,8 +1,6 @@
-"""Cursors that send no statement which ends or begins the transaction: it belongs to `once`.
+"""Cursors of psycopg that send no statement which ends or begins the transaction (`transaction_words`).
 
-PostgreSQL itself would obey, and what the work wrote afterwards would be kept without its claim: a second order. Our
-own statements go another way (`postgres_wire`).
-A mistake is caught, not malice: text behind a comment, or inside a procedure, is found out at the end only.
+Our own statements go another way (`postgres_wire`), whose names the merchant's statements can drop.
 """
 
 from __future__ import annotations
@@ -11,20 +9,24 @@ import re
 from functools import cache
 from typing import Any
 
-from merchant_sdk.errors import OURS, TransactionMisuse
+from merchant_sdk.stores.postgres_wire import doubt_names
+from merchant_sdk.stores.transaction_words import refuse_ends
 
-_ENDS = re.compile(
-    rb"\s*(?:COMMIT|END|ABORT|BEGIN|START\s+TRANSACTION|PREPARE\s+TRANSACTION"
-    rb"|ROLLBACK(?!\s+(?:WORK\s+|TRANSACTION\s+)?TO\b))\b",
-    re.I,
-)
+# What makes psycopg drop all that was prepared, our statements too; wherever it stands in the text.
+_FORGETS = re.compile(r"\b(?:ROLLBACK|DROP|ALTER|DEALLOCATE|DISCARD)\b", re.I)
 
 
 class _Guard:
+    connection: Any
+
     def execute(self, query: Any, *args: Any, **options: Any) -> Any:
-        text = query.encode() if isinstance(query, str) else query
-        if isinstance(text, bytes) and _ENDS.match(text):
-            raise TransactionMisuse(OURS)
+        text = query.as_bytes(self.connection) if hasattr(query, "as_bytes") else query  # of psycopg.sql
+        if isinstance(text, bytes):
+            text = text.decode("latin-1")  # whatever it is encoded in, these words are ASCII
+        if isinstance(text, str):
+            refuse_ends(text)
+            if _FORGETS.search(text):
+                doubt_names(self.connection)
         return super().execute(query, *args, **options)  # type: ignore[misc]
 
 

@@ -20,7 +20,19 @@ from merchant_sdk.migrations import ddl
 from merchant_sdk.store import Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
 from merchant_sdk.stores.guarded_cursor import guarded
-from merchant_sdk.stores.postgres_wire import CLAIM, COMMIT, PUT, ROLLBACK, Statement, Wire, putting, say
+from merchant_sdk.stores.postgres_wire import (
+    BEGIN_TRIES,
+    CLAIM,
+    COMMIT,
+    PUT,
+    ROLLBACK,
+    Statement,
+    Wire,
+    committed,
+    doubt_names,
+    putting,
+    say,
+)
 from merchant_sdk.stores.records import Parameters, Records, pyformat
 
 Isolation = Literal["read committed", "repeatable read", "serializable"]
@@ -80,7 +92,7 @@ class PsycopgTransaction:
         self._begin = begin
         self._connection, self._autocommit = _taken(pool)
         self._records = Records("postgresql", self._execute)
-        self._claimed: dict[tuple[Kind, str], Record] = {}
+        self._kept: Record | None = None
         self._late: list[Record] = []
         self._returned = False
         self._guard()
@@ -93,10 +105,11 @@ class PsycopgTransaction:
         with claiming:
             if self._status() == TransactionStatus.IDLE:
                 written = self._begin_and_claim(wanted)
+                if written == 1:
+                    self._kept = wanted
             else:
                 written = say(self._connection, self._said(CLAIM, wanted))[-1].command_tuples
             if written == 1:
-                self._claimed[wanted.kind, wanted.key] = wanted
                 return None
             found = self._records.find(wanted.kind, wanted.key)
         if found is None:
@@ -104,14 +117,15 @@ class PsycopgTransaction:
         return found
 
     def put(self, records: Sequence[Record]) -> None:
-        # Sent with COMMIT. What the claim wrote already is not written again.
-        self._late = [record for record in records if self._claimed.get((record.kind, record.key)) != record]
+        # Sent with COMMIT. What the claim wrote already is not written again, if it came with BEGIN: one that came
+        # later may have been undone with a savepoint of the work.
+        self._late = [record for record in records if record != self._kept]
 
     def forget(self, kind: Kind, key: str) -> None:
         self._records.forget(kind, key)
 
     def undo_work(self) -> None:
-        self._claimed.clear()
+        self._kept = None
         self._late = []
         if self._status() != TransactionStatus.IDLE:
             say(self._connection, ROLLBACK)
@@ -122,19 +136,20 @@ class PsycopgTransaction:
             raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
         puts = [self._said(PUT, record) for record in self._late]
         with putting():
-            say(self._connection, *puts, COMMIT)
+            committed(self._connection, say(self._connection, *puts, COMMIT))
 
     def rollback(self) -> None:
-        # Whatever fails here, a connection that is not idle is closed, which rolls back.
-        with suppress(psycopg.Error):
-            if self._status() not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
+        # Whatever fails here, a connection that is not idle is closed, which rolls back. So is one that was interrupted
+        # inside a message: what it was to wait for may take as long as a twin.
+        with suppress(psycopg.Error, TransactionMisuse):
+            if self._status() in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
                 say(self._connection, ROLLBACK)
 
     def close(self) -> None:
         if self._returned:
             return
         self._returned = True
-        for name in _GUARDED:
+        for name in (*_GUARDED, "transaction"):
             self._connection.__dict__.pop(name, None)
         self._connection.cursor_factory = self._factory
         if self._status() != TransactionStatus.IDLE:
@@ -156,16 +171,20 @@ class PsycopgTransaction:
         raise AssertionError
 
     def _try_to_begin(self, wanted: Record) -> int | None:
-        try:
-            if names := self._wire.prepare(self._connection):
-                say(self._connection, *names)
-                self._wire.prepared(self._connection)
-            return say(self._connection, *self._begin, self._said(CLAIM, wanted))[-1].command_tuples
-        except psycopg.Error as error:
-            if not self._wire.give_up_names(error):
-                raise
-        self.undo_work()
-        return say(self._connection, *self._begin, self._said(CLAIM, wanted))[-1].command_tuples
+        for left in reversed(range(BEGIN_TRIES)):
+            try:
+                if names := self._wire.prepare(self._connection):
+                    say(self._connection, *names)
+                    self._wire.prepared(self._connection)
+                written = say(self._connection, *self._begin, self._said(CLAIM, wanted))[-1].command_tuples
+            except psycopg.Error as error:
+                if not left or not self._wire.names_are_gone(self._connection, error):
+                    raise
+                self.undo_work()
+            else:
+                self._wire.begun(self._connection)
+                return written
+        raise AssertionError
 
     def _said(self, statement: Statement, record: Record) -> Statement:
         return self._wire.of(record, statement, self._connection)
@@ -173,13 +192,18 @@ class PsycopgTransaction:
     def _execute(self, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
         return _executed(self._connection, sql, parameters)
 
+    def _savepoint(self, *args: Any, **options: Any) -> Any:
+        # Undone, it drops what is prepared, past any cursor.
+        doubt_names(self._connection)
+        return type(self._connection).transaction(self._connection, *args, **options)
+
     def _status(self) -> int:
         return self._connection.pgconn.transaction_status
 
     def _guard(self) -> None:
         self._returned = False
         # On the instance, so that a connection of any class and any pool is guarded while it is ours.
-        self._connection.__dict__.update(dict.fromkeys(_GUARDED, _refuse))
+        self._connection.__dict__.update(dict.fromkeys(_GUARDED, _refuse), transaction=self._savepoint)
         self._factory: Any = self._connection.cursor_factory
         guard: Any = guarded  # its cache takes any class, which its type does not say
         self._connection.cursor_factory = guard(self._factory)
@@ -196,7 +220,8 @@ def _refuse(*_: object) -> NoReturn:
 
 
 def _executed(connection: Connection, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
-    with connection.cursor(row_factory=tuple_row) as cursor:
+    # Not the merchant's kind of cursor, which may know other marks for parameters.
+    with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
         cursor.execute(pyformat(sql).encode(), parameters)
         return cursor.rowcount, cursor.fetchall() if cursor.description else ()
 

@@ -1,9 +1,11 @@
 """The two statements of `once` on a psycopg connection, each in one message with BEGIN or COMMIT.
 
 A message is a pipeline of statements up to one Sync: the first that fails ends it, COMMIT included. The two are
-prepared once a connection, by name, because planning them anew costs more than running them; a proxy that gives every
-transaction another server (pgbouncer) may not know such names, and is told from a server by its answer. What psycopg
-documents of `psycopg.pq` is used, not its cursors, which do more for each statement than these need.
+prepared once a connection, by name, because planning them anew costs more than running them. Names are lost: psycopg
+says DEALLOCATE ALL after a rollback (of a savepoint too), DROP and ALTER; a proxy that gives every transaction
+another server (pgbouncer) never knew them. At the beginning of a transaction that is told by the server's answer and
+mended; inside one an unknown name would undo the work, so that none is said where it is in doubt.
+What psycopg documents of `psycopg.pq` is used, not its cursors, which do more for each statement than these need.
 """
 
 from __future__ import annotations
@@ -36,7 +38,11 @@ _WORDS: Final = {word: word.encode() for word in ("call", "request", "succeeded"
 _TYPES: Final = (25, 25, 25, 25, 25, 701)  # text and, for `at`, float8
 _BINARY: Final = (1,) * len(FIELDS)
 _DOUBLE: Final = struct.Struct("!d").pack
+# On a psycopg connection: how many transactions its names have served, and that they may be gone in the present one.
 _MARK: Final = "oncegate_prepared"
+_DOUBT: Final = "oncegate_doubt"
+BEGIN_TRIES: Final = 3
+"""With names that are known, with names that are prepared anew, and without any."""
 _GONE: Final = "oncegate: the claim is gone"
 # What a server says of a name that it was not asked to prepare, or that another client of a proxy has prepared.
 _NOT_THIS_SERVER: Final = frozenset({"26000", "42P05"})
@@ -66,8 +72,8 @@ ROLLBACK: Final = Statement(b"ROLLBACK")
 
 
 class Wire:
-    """What one store knows of its server. Who sends what this gives, sync or async, hands its error to
-    `give_up_names`."""
+    """What one store knows of its server. Who begins with what this gives, sync or async, hands its error to
+    `names_are_gone`, and tries anew if they are."""
 
     def __init__(self) -> None:
         self._named = True
@@ -81,7 +87,12 @@ class Wire:
 
     def prepared(self, connection: Any) -> None:
         """It was sent."""
-        connection.__dict__[_MARK] = True
+        connection.__dict__[_MARK] = 0
+
+    def begun(self, connection: Any) -> None:
+        """A claim was sent and answered."""
+        if _MARK in connection.__dict__:
+            connection.__dict__[_MARK] += 1
 
     def of(self, record: Record, statement: Statement, connection: Any) -> Statement:
         """The statement for this record, as this connection, psycopg's sync or async one, knows it."""
@@ -95,15 +106,36 @@ class Wire:
             record.reply.encode(encoding),
             _DOUBLE(record.at),
         )
-        named = self._named and _MARK in connection.__dict__
+        named = self._named and _MARK in connection.__dict__ and _DOUBT not in connection.__dict__
         return Statement(statement.sql, statement.name if named else b"", values)
 
-    def give_up_names(self, error: psycopg.Error) -> bool:
-        """Whether the error says that there is a proxy; then nothing is prepared any more."""
-        if error.sqlstate not in _NOT_THIS_SERVER or not self._named:
+    def names_are_gone(self, connection: Any, error: psycopg.Error) -> bool:
+        """Whether the error says so. Names that never lasted to a second transaction tell of a proxy: then nothing is
+        prepared any more."""
+        if error.sqlstate not in _NOT_THIS_SERVER:
             return False
-        self._named = False
+        if connection.__dict__.pop(_MARK, 0) < _LASTING:
+            self._named = False
         return True
+
+
+_LASTING: Final = 2
+
+
+def doubt_names(connection: Any) -> None:
+    """What was sent in this transaction may have dropped every prepared statement of the connection."""
+    connection.__dict__[_DOUBT] = True
+    if _MARK in connection.__dict__:
+        connection.__dict__[_MARK] = _LASTING  # who lost them is known, and is no proxy
+
+
+def committed(connection: Any, results: Sequence[pq.abc.PGresult]) -> None:
+    """After a message that ends with COMMIT. Raises TransactionMisuse where the server undid the work instead, which it
+    does without an error in a transaction that failed before."""
+    # Not at the beginning of the next: after a rollback psycopg may still have its DEALLOCATE to send.
+    connection.__dict__.pop(_DOUBT, None)
+    if results[-1].command_status != b"COMMIT":
+        raise TransactionMisuse("the transaction had failed before the commit; nothing is stored")
 
 
 def begin(connection: Any) -> Statement:
@@ -120,10 +152,12 @@ def begin(connection: Any) -> Statement:
 
 def exchange(connection: Any, statements: Sequence[Statement]) -> Exchange:
     """Send one message and collect its results, yielding what has to be waited for. Raises psycopg.Error for the
-    first statement that failed; none after it was run."""
+    first statement that failed; none after it was run. TransactionMisuse inside a pipeline of the merchant's."""
     if not PIPELINES:
         return (yield from _one_by_one(connection, statements))
     pgconn = connection.pgconn
+    if pgconn.pipeline_status != pq.PipelineStatus.OFF:
+        raise TransactionMisuse("a psycopg pipeline is open on the connection: leave its block first")
     pgconn.enter_pipeline_mode()
     for statement in statements:
         _send(pgconn, statement)

@@ -10,15 +10,17 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import sqlalchemy
+from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from merchant_sdk.errors import TransactionMisuse
+from merchant_sdk.errors import AFTER_COMMIT, OutcomeUnknown, TransactionMisuse
 from merchant_sdk.migrations import statements
 from merchant_sdk.store import Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
 from merchant_sdk.stores.fit_sessions import refuse_autocommit, refuse_open
 from merchant_sdk.stores.records import STATEMENTS, Parameters, Records, Vendor, in_style
 from merchant_sdk.stores.sqlalchemy_guard import Guard
+from merchant_sdk.stores.transaction_words import refuse_ends
 
 _VENDORS: Mapping[str, Vendor] = {
     "postgresql": "postgresql",
@@ -40,7 +42,8 @@ class SQLAlchemyTransaction:
         self._guard: Guard | None = None
         self._connection: Any = None
         self._direct: Any = None
-        self._claimed: dict[tuple[Kind, str], Record] = {}
+        self._late: Sequence[Record] = ()
+        self._plain = False
         self._restore = ""
 
     @property
@@ -54,7 +57,6 @@ class SQLAlchemyTransaction:
             return self._records.claim(wanted)
         with claiming:
             if self._direct.claim(wanted):
-                self._claimed[wanted.kind, wanted.key] = wanted
                 return None
             found = self._records.find(wanted.kind, wanted.key)
         if found is None:
@@ -66,15 +68,23 @@ class SQLAlchemyTransaction:
         # transaction with it.
         self._session.flush()
         self._owned().check()
-        if self._direct is None:
+        if self._direct is not None:
+            self._direct.put(records, with_commit=self._plain)
+        elif self._plain:
+            self._late = records
+            event.listen(self._connection, "commit", self._put_late)
+        else:
             self._records.put(records)
-            return
-        # What the claim wrote already is not written again.
-        late = [record for record in records if self._claimed.get((record.kind, record.key)) != record]
-        if late:
-            # A savepoint that others opened, or a commit in two phases, ends without the driver's `commit`.
-            plain = not self._connection.in_nested_transaction() and not self._session.twophase
-            self._direct.put(late, with_commit=plain)
+
+    def _put_late(self, _: sqlalchemy.Connection) -> None:
+        """After the merchant's hooks: where one of them failed in the database, so does this. COMMIT would not."""
+        late, self._late = self._late, ()
+        self._records.put(late)
+
+    def _unlisten(self) -> None:
+        for name, listener in (("commit", self._put_late), ("before_cursor_execute", _refuse_ends)):
+            if self._connection is not None and event.contains(self._connection, name, listener):
+                event.remove(self._connection, name, listener)
 
     def forget(self, kind: Kind, key: str) -> None:
         self._records.forget(kind, key)
@@ -84,8 +94,8 @@ class SQLAlchemyTransaction:
         self._lift_cursors()
         with guard.ours():
             self._session.rollback()
+        self._unlisten()
         guard.began = self._connection = None
-        self._claimed.clear()
 
     def commit(self) -> None:
         guard = self._owned()
@@ -94,10 +104,17 @@ class SQLAlchemyTransaction:
         if direct is not None:
             direct.check()
         self._lift_cursors()
-        with guard.ours():
-            self._session.commit()
+        try:
+            with guard.ours():
+                self._session.commit()
+        except Exception as error:
+            if guard.committed:
+                raise OutcomeUnknown(AFTER_COMMIT) from error
+            raise
         if direct is not None:
             direct.check_sent()
+        elif self._late:
+            raise TransactionMisuse("the session's commit did not commit on its connection: the reply is not stored")
 
     def rollback(self) -> None:
         if self._guard is None:
@@ -108,6 +125,7 @@ class SQLAlchemyTransaction:
             self._session.rollback()
 
     def close(self) -> None:
+        self._unlisten()
         if self._guard is not None:
             self._guard.lift()
         elif self._session.in_transaction():
@@ -137,11 +155,15 @@ class SQLAlchemyTransaction:
         connection = self._session.connection()
         refuse_autocommit(connection)
         self._connection = connection
+        # A savepoint that others opened, or a commit in two phases, ends without the driver's `commit`.
+        self._plain = not connection.in_nested_transaction() and not self._session.twophase
         self._guard.began = self._session.get_transaction()
         if self._wait_s is not None:
             self._limit_waits(self._connection, max(1, int(self._wait_s * 1000)))
         elif self._wire is not None:
             self._direct = self._wire(self._connection)
+        if self._direct is None:
+            event.listen(connection, "before_cursor_execute", _refuse_ends)
 
     def _limit_waits(self, connection: sqlalchemy.Connection, wait_ms: int) -> None:
         if self._vendor == "postgresql":
@@ -159,6 +181,10 @@ class SQLAlchemyTransaction:
     def _execute(self, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
         # On the connection, not the session: nothing of the merchant's is flushed by looking for a key.
         return executed(self._connection, sql, parameters)
+
+
+def _refuse_ends(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+    refuse_ends(statement)
 
 
 class SQLAlchemyStore:

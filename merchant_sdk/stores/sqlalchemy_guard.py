@@ -19,12 +19,14 @@ _GUARD = "oncegate_guard"
 
 
 class Guard:
-    """On one session, from its making to `lift`. `began` is the transaction that belongs to `once`, while open."""
+    """On one session, from its making to `lift`. `began` is the transaction that belongs to `once`, while open;
+    `committed` says that it was."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._speaking = False
         self.began: Any = None
+        self.committed = False
         session.info[_GUARD] = self
 
     def lift(self) -> None:
@@ -54,12 +56,23 @@ class Guard:
         if not self._speaking and ended is self.began:
             raise TransactionMisuse(OURS)
 
+    def after_commit(self) -> None:
+        self.committed = self._speaking and not self._session.in_nested_transaction()
+
 
 @event.listens_for(Session, "before_commit")
 def _before_commit(session: Session) -> None:
     guard = session.info.get(_GUARD)
     if guard is not None:
         guard.before_commit()
+
+
+@event.listens_for(Session, "after_commit", insert=True)
+def _after_commit(session: Session) -> None:
+    # Before the merchant's own hooks, of which one may raise.
+    guard = session.info.get(_GUARD)
+    if guard is not None:
+        guard.after_commit()
 
 
 @event.listens_for(Session, "after_soft_rollback")

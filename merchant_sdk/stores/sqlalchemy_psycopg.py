@@ -19,6 +19,7 @@ from merchant_sdk.errors import TransactionMisuse
 from merchant_sdk.store import Record
 from merchant_sdk.stores.guarded_cursor import guarded
 from merchant_sdk.stores.postgres_wire import (
+    BEGIN_TRIES,
     CLAIM,
     COMMIT,
     PUT,
@@ -26,6 +27,8 @@ from merchant_sdk.stores.postgres_wire import (
     Statement,
     Wire,
     begin,
+    committed,
+    doubt_names,
     putting,
     say,
     say_async,
@@ -43,60 +46,84 @@ class PsycopgConnection:
         self._raw = raw
         self._async = isinstance(self._raw, psycopg.AsyncConnection)
         self._wire = wire
-        self._late: list[Statement] = []
+        self._began = False
+        self._kept: Record | None = None
+        self._late: list[Record] = []
+        self._replaced = self._asked = self._sent = False
         # Ended and begun anew in SQL, a work whose reply the claim wrote would be kept without its claim.
         self._factory: Any = self._raw.cursor_factory
         self._raw.cursor_factory = guarded(self._factory)
 
     def lift(self) -> None:
-        """The cursors are the merchant's again. Before the end, after which the pool may give the connection away."""
-        self._raw.cursor_factory = self._factory
+        """The cursors are the merchant's again. Before the end, after which the pool may give the connection away; at
+        it, where it is ours: until then hooks are guarded as the work is."""
+        if not self._replaced:
+            self._raw.cursor_factory = self._factory
 
     def claim(self, wanted: Record) -> bool:
         """Whether the row was written. Raises DBAPIError."""
-        idle = self._raw.pgconn.transaction_status == pq.TransactionStatus.IDLE
         try:
-            # Not where the merchant's own hooks have begun already: then the claim is a message of its own.
-            return self._begin_and_claim(wanted) if idle else self._claimed(wanted)
+            if self._raw.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+                written = self._begin_and_claim(wanted)
+                self._kept = wanted if written else None
+                return written
+            if not self._began:
+                # The merchant's own hooks have begun already: the claim is a message of its own, and an unknown name
+                # could not be mended.
+                self._began = True
+                doubt_names(self._raw)
+            return self._claimed(wanted)
         except psycopg.Error as error:
             raise self._as_sqlalchemys(error) from error
 
     def put(self, records: Sequence[Record], *, with_commit: bool) -> None:
         """Now, or in the message that commits. Raises DBAPIError, and TransactionMisuse where a claim is gone."""
-        late = [self._wire.of(record, PUT, self._raw) for record in records]
+        # What the claim wrote already is not written again, if it came with BEGIN: one that came later may have been
+        # undone with a savepoint of the work.
+        late = [record for record in records if record != self._kept]
         if with_commit:
-            self._late = late
+            self._late, self._replaced, self._asked = late, True, True
             replaced = (self._commit_async, self._rollback_async) if self._async else (self._commit, self._rollback)
             self._raw.__dict__.update(zip(_ENDS, replaced, strict=True))
             return
         try:
             with putting():
-                self._say(*late)
+                if late:
+                    self._say(*self._puts(late))
         except psycopg.Error as error:
             raise self._as_sqlalchemys(error) from error
 
     def check_sent(self) -> None:
         """After the commit. Raises TransactionMisuse if the reply did not go with it."""
-        if self._late:
+        if self._asked and not self._sent:
             self._own_ends()
             raise TransactionMisuse("the session's commit did not commit on its connection: the reply is not stored")
 
-    def _own_ends(self) -> list[Statement]:
+    def _own_ends(self) -> list[Record]:
+        if not self._replaced:
+            return []
         # First of all, whatever fails after it: the pool must not get the connection back with our ends.
         for name in _ENDS:
             self._raw.__dict__.pop(name, None)
-        late, self._late = self._late, []
+        late, self._late, self._replaced = self._late, [], False
+        self.lift()
         return late
 
+    def _puts(self, late: Sequence[Record]) -> list[Statement]:
+        # Made when they are sent: a hook may have dropped their names meanwhile.
+        return [self._wire.of(record, PUT, self._raw) for record in late]
+
     def _commit(self) -> None:
-        late = self._own_ends()
+        puts = self._puts(self._own_ends())
         with putting():
-            say(self._raw, *late, COMMIT)
+            committed(self._raw, say(self._raw, *puts, COMMIT))
+        self._sent = True
 
     async def _commit_async(self) -> None:
-        late = self._own_ends()
+        puts = self._puts(self._own_ends())
         with putting():
-            await say_async(self._raw, *late, COMMIT)
+            committed(self._raw, await say_async(self._raw, *puts, COMMIT))
+        self._sent = True
 
     def _rollback(self) -> None:
         self._own_ends()
@@ -112,18 +139,22 @@ class PsycopgConnection:
             raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
 
     def _begin_and_claim(self, wanted: Record) -> bool:
-        first = begin(self._raw)
-        try:
-            if names := self._wire.prepare(self._raw):
-                self._say(*names)
-                self._wire.prepared(self._raw)
-            return self._claimed(wanted, first)
-        except psycopg.Error as error:
-            if not self._wire.give_up_names(error):
-                raise
-        if self._raw.pgconn.transaction_status != pq.TransactionStatus.IDLE:
-            self._say(ROLLBACK)
-        return self._claimed(wanted, first)
+        first, self._began = begin(self._raw), True
+        for left in reversed(range(BEGIN_TRIES)):
+            try:
+                if names := self._wire.prepare(self._raw):
+                    self._say(*names)
+                    self._wire.prepared(self._raw)
+                written = self._claimed(wanted, first)
+            except psycopg.Error as error:
+                if not left or not self._wire.names_are_gone(self._raw, error):
+                    raise
+                if self._raw.pgconn.transaction_status != pq.TransactionStatus.IDLE:
+                    self._say(ROLLBACK)
+            else:
+                self._wire.begun(self._raw)
+                return written
+        raise AssertionError
 
     def _claimed(self, wanted: Record, *before: Statement) -> bool:
         return self._say(*before, self._wire.of(wanted, CLAIM, self._raw))[-1].command_tuples == 1

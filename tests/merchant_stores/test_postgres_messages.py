@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import StaticPool
 
-from merchant_sdk import CallKey, Refused, TransactionMisuse, once
+from merchant_sdk import CallKey, Refused, RequestKey, TransactionMisuse, once
 from merchant_sdk.stores import postgres_wire
 from merchant_sdk.stores.postgres import PsycopgStore
 from merchant_sdk.stores.sqlalchemy import SQLAlchemyStore
@@ -184,4 +184,53 @@ def test_the_reply_comes_back_whatever_the_connections_encoding(postgres_databas
             if not work.done:
                 work.reply("crème")
         assert work.answer.result == "crème"
+    store.close()
+
+
+class OneConnection:
+    """A pool of one, of the merchant's own kind."""
+
+    def __init__(self, conninfo: str, factory: Any) -> None:
+        self.connection = psycopg.connect(conninfo, cursor_factory=factory)
+
+    def getconn(self) -> psycopg.Connection[Any]:
+        return self.connection
+
+    def putconn(self, conn: psycopg.Connection[Any]) -> None:
+        assert conn is self.connection
+
+
+@pytest.mark.parametrize("factory", [psycopg.RawCursor, psycopg.ClientCursor])
+def test_k7_02_a_replay_is_found_whatever_the_merchants_cursors_are(postgres_database: str, factory: Any) -> None:
+    """K7-02: the store's statements are in its own words."""
+    PsycopgStore(postgres_database, create_table=True).close()
+    pool = OneConnection(postgres_database, factory)
+    store = PsycopgStore(pool)
+    assert place(store) == place(store) == "placed"
+    assert type(pool.connection.cursor()) is factory
+    pool.connection.close()
+
+
+@pytest.mark.parametrize("binds", [False, True])
+def test_k7_11_a_pipeline_of_the_merchants_is_no_place_for_ours(
+    postgres_database: str, count: Any, binds: bool
+) -> None:
+    """K7-11: whose results would be taken for whose? Said as what it is; its own statements may go in one."""
+    store = PsycopgStore(postgres_database, create_table=True)
+
+    def piped() -> None:
+        with once(store, CallKey("k1", "f"), now=lambda: 1.0) as work:
+            with work.db.pipeline():
+                work.db.execute(INSERT)
+                if binds:
+                    work.bind(RequestKey("p1", "f"))
+            work.reply("placed")
+
+    if binds:
+        with pytest.raises(TransactionMisuse, match="pipeline is open"):
+            piped()
+    else:
+        piped()
+    assert (count("orders"), count("oncegate_once")) == ((0, 0) if binds else (1, 1))
+    assert place(store) == "placed"
     store.close()

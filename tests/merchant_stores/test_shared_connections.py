@@ -431,8 +431,12 @@ def test_k7_11_a_transaction_that_was_ended_and_begun_anew_in_sql_is_not_two_ord
 
 @pytest.mark.parametrize("text", ["ROLLBACK", "COMMIT AND CHAIN"])
 @pytest.mark.parametrize("known", [None, {"for": "b-1"}])
-@pytest.mark.parametrize("desk", ["sqlalchemy-postgresql", "async-postgresql"], indirect=True)
-def test_k7_11_the_same_through_sqlalchemy_over_psycopg(desk: Any, text: str, known: Any) -> None:
+@pytest.mark.parametrize(
+    "desk",
+    ["sqlalchemy-postgresql", "async-postgresql", "async-asyncpg", "async-mariadb", "async-sqlite"],
+    indirect=True,
+)
+def test_k7_11_the_same_through_sqlalchemy(desk: Any, text: str, known: Any) -> None:
     """K7-11: a reply that the claim wrote is not written again, which would have told. Its savepoints are let through."""
 
     def inside(db: Any) -> None:

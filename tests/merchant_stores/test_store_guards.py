@@ -93,6 +93,26 @@ def test_k7_11_a_deferred_constraint_that_fails_at_the_commit_stores_nothing(des
     assert desk.records() == 0
 
 
+@pytest.mark.parametrize("desk", [name for name in SYNC if name != "sqlite3"], indirect=True)
+@pytest.mark.parametrize("text", ["ROLLBACK", "commit", " BEGIN"])
+@pytest.mark.parametrize("known", [None, {"for": "b-1"}])
+def test_k7_11_sql_text_that_ends_the_transaction_is_not_two_orders(desk: Any, text: str, known: Any) -> None:
+    """K7-11: whichever driver sends it, what is written afterwards would be kept without its claim."""
+
+    def inside(db: Any) -> None:
+        with pytest.raises(TransactionMisuse, match="belongs to"):
+            _raw(text)(db)
+        _raw(ONLY_ONE)(db)
+
+    assert desk.place("k1", inside=inside, reply=known) == desk.place("k1", reply=known) == {"for": "b-1"}
+    assert (len(desk.orders()), desk.records()) == (2, 1)
+    # The connection's next transaction is the merchant's own.
+    if isinstance(desk.store, SQLAlchemyStore):
+        # Of SQLite: there is nothing to roll back.
+        with suppress(sa.exc.OperationalError), desk.store._sessions() as session:
+            session.execute(sa.text("ROLLBACK"))
+
+
 def test_savepoints_of_the_merchant_are_its_own(engine: sa.Engine) -> None:
     """A savepoint may be kept or undone inside the work."""
     store = SQLAlchemyStore(sessionmaker(engine))

@@ -1,0 +1,23 @@
+"""Statements that end or begin a transaction, as text: inside the work it belongs to `once`.
+
+Databases obey them, and what the work wrote afterwards could be kept without its claim: a second order.
+A mistake is caught, not malice: text behind a comment, or inside a procedure, is found out at the end only.
+"""
+
+from __future__ import annotations
+
+import re
+
+from merchant_sdk.errors import OURS, TransactionMisuse
+
+_ENDS = re.compile(
+    r"\s*(?:COMMIT|END|ABORT|BEGIN|START\s+TRANSACTION|PREPARE\s+TRANSACTION"
+    r"|ROLLBACK(?!\s+(?:WORK\s+|TRANSACTION\s+)?TO\b))\b",
+    re.I,
+)
+
+
+def refuse_ends(text: str) -> None:
+    """Raises TransactionMisuse."""
+    if _ENDS.match(text):
+        raise TransactionMisuse(OURS)
