@@ -46,6 +46,9 @@ async def _run(on: Stage, say: Say, *, kill: bool) -> tuple[int, str]:
             text = did.get("text", text)
             if (line := _line(did)) is not None:
                 say(line)
+        # Said all, it ends by itself. Killed in that moment, it may be found dead by whoever kills, and whoever waits
+        # for it then finds nothing, and says so in the middle of the story.
+        await process.wait()
     finally:
         on.shop.before = None
         if process.returncode is None:
