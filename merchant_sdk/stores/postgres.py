@@ -5,11 +5,9 @@ The claim travels with BEGIN in one message, the reply with COMMIT in another (`
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Literal, NoReturn, Protocol
+from typing import Any, Literal, NoReturn
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -33,54 +31,10 @@ from merchant_sdk.stores.postgres_wire import (
     putting,
     say,
 )
+from merchant_sdk.stores.psycopg_pools import Connection, IdleConnections, Pool, put_back, taken
 from merchant_sdk.stores.records import Parameters, Records, pyformat
 
 Isolation = Literal["read committed", "repeatable read", "serializable"]
-Connection = psycopg.Connection[Any]
-
-
-class Pool(Protocol):
-    """What is used of `psycopg_pool.ConnectionPool`."""
-
-    def getconn(self) -> Connection:
-        """A connection outside any transaction."""
-
-    def putconn(self, conn: Connection) -> None:
-        """Take it back."""
-
-
-class IdleConnections:
-    """As many connections as there are transactions at a time, kept for the next. A fork starts anew."""
-
-    def __init__(self, connect: Callable[[], Connection]) -> None:
-        self._connect = connect
-        self._lock = threading.Lock()
-        self._idle: list[Connection] = []
-        self._pid = os.getpid()
-
-    def getconn(self) -> Connection:
-        with self._lock:
-            if self._pid != os.getpid():
-                # The parent's sockets: closing them here would end its sessions.
-                self._idle, self._pid = [], os.getpid()
-            while self._idle:
-                connection = self._idle.pop()
-                if not connection.closed:
-                    return connection
-        return self._connect()
-
-    def putconn(self, conn: Connection) -> None:
-        if conn.pgconn.transaction_status != TransactionStatus.IDLE:  # a closed one is UNKNOWN
-            conn.close()
-            return
-        with self._lock:
-            self._idle.append(conn)
-
-    def close(self) -> None:
-        """Close what is idle."""
-        with self._lock:
-            while self._idle:
-                self._idle.pop().close()
 
 
 class PsycopgTransaction:
@@ -90,7 +44,7 @@ class PsycopgTransaction:
         self._pool = pool
         self._wire = wire
         self._begin = begin
-        self._connection, self._autocommit = _taken(pool)
+        self._connection, self._autocommit = taken(pool)
         self._records = Records("postgresql", self._execute)
         self._kept: Record | None = None
         self._late: list[Record] = []
@@ -154,7 +108,7 @@ class PsycopgTransaction:
         self._connection.cursor_factory = self._factory
         if self._status() != TransactionStatus.IDLE:
             self._connection.close()
-        _put_back(self._pool, self._connection, self._autocommit)
+        put_back(self._pool, self._connection, self._autocommit)
 
     def _begin_and_claim(self, wanted: Record) -> int | None:
         for left in reversed(range(_DEAD_TRIES)):
@@ -166,7 +120,7 @@ class PsycopgTransaction:
                 if not left or not self._connection.closed:
                     raise
                 self.close()
-                self._connection, self._autocommit = _taken(self._pool)
+                self._connection, self._autocommit = taken(self._pool)
                 self._guard()
         raise AssertionError
 
@@ -226,28 +180,6 @@ def _executed(connection: Connection, sql: str, parameters: Parameters) -> tuple
         return cursor.rowcount, cursor.fetchall() if cursor.description else ()
 
 
-def _taken(pool: Pool) -> tuple[Connection, bool]:
-    """A connection of the pool's in autocommit, and how it was. Raises TransactionMisuse if it is not idle."""
-    connection = pool.getconn()
-    if connection.pgconn.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
-        pool.putconn(connection)
-        raise TransactionMisuse("a transaction is open already on the connection that the pool gave: it is not ours")
-    autocommit = connection.autocommit
-    if not autocommit and not connection.closed:
-        # psycopg's own BEGIN would be a message more, and would hide ours.
-        connection.autocommit = True
-    return connection, autocommit
-
-
-def _put_back(pool: Pool, connection: Connection, autocommit: bool) -> None:
-    """As it was: whoever shares the pool counts on its own transactions. Never raises."""
-    with suppress(psycopg.Error):
-        if connection.autocommit != autocommit and not connection.closed:
-            connection.autocommit = autocommit
-    with suppress(psycopg.Error):
-        pool.putconn(connection)
-
-
 class PsycopgStore:
     """See `store.Store`. `work.db` is a psycopg connection.
 
@@ -301,19 +233,19 @@ class PsycopgStore:
     @contextmanager
     def _plain(self, first: str = "SELECT 1") -> Iterator[Connection]:
         for left in reversed(range(_DEAD_TRIES)):
-            connection, autocommit = _taken(self._pool)
+            connection, autocommit = taken(self._pool)
             try:
                 connection.execute(first.encode())
                 break
             except psycopg.OperationalError:
                 dead = connection.closed
-                _put_back(self._pool, connection, autocommit)
+                put_back(self._pool, connection, autocommit)
                 if not left or not dead:
                     raise
         try:
             yield connection
         finally:
-            _put_back(self._pool, connection, autocommit)
+            put_back(self._pool, connection, autocommit)
 
 
 def _connect(conninfo: str) -> Connection:

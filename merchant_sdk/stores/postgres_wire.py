@@ -41,6 +41,8 @@ _DOUBLE: Final = struct.Struct("!d").pack
 # On a psycopg connection: how many transactions its names have served, and that they may be gone in the present one.
 _MARK: Final = "oncegate_prepared"
 _DOUBT: Final = "oncegate_doubt"
+_LASTING: Final = 2
+"""Transactions that a name serves before it is known to last."""
 BEGIN_TRIES: Final = 3
 """With names that are known, with names that are prepared anew, and without any."""
 _GONE: Final = "oncegate: the claim is gone"
@@ -117,9 +119,6 @@ class Wire:
         if connection.__dict__.pop(_MARK, 0) < _LASTING:
             self._named = False
         return True
-
-
-_LASTING: Final = 2
 
 
 def doubt_names(connection: Any) -> None:

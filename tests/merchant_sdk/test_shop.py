@@ -100,6 +100,7 @@ FOREIGN = {
     "stores/postgres.py": {"psycopg"},
     "stores/fit_sessions.py": {"sqlalchemy"},
     "stores/postgres_wire.py": {"psycopg"},
+    "stores/psycopg_pools.py": {"psycopg"},
     "stores/sqlalchemy_guard.py": {"sqlalchemy"},
     "stores/sqlalchemy_psycopg.py": {"psycopg", "sqlalchemy"},
     "stores/sqlalchemy.py": {"sqlalchemy"},
