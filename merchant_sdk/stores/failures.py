@@ -54,7 +54,7 @@ _SQLSTATE = re.compile(r"[0-9A-Z]{5}")
 _DEEPEST = 5
 
 
-class _Translation:
+class Translation:
     """A `with` block whose driver's errors are told anew. One for all, since a generator for each claim would cost as
     much as the rest of its Python."""
 
@@ -87,11 +87,11 @@ def _told_of_commit(error: Exception) -> MerchantError | None:
     return OutcomeUnknown("the connection was lost at the commit: whether it was kept is not known") if lost else None
 
 
-claiming = _Translation(_told_of_claim)
+claiming = Translation(_told_of_claim)
 """Turns what a driver raises into Contention or StoreBusy, where it is one of them."""
-entering = _Translation(_told_of_entry)
+entering = Translation(_told_of_entry)
 """Around what comes before any work: a database that cannot be reached is StoreBusy, since nothing was begun."""
-committing = _Translation(_told_of_commit)
+committing = Translation(_told_of_commit)
 """Around the commit: a connection that is lost there is OutcomeUnknown."""
 
 

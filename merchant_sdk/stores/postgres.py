@@ -26,8 +26,10 @@ from merchant_sdk.stores.postgres_wire import (
     ROLLBACK,
     Statement,
     Wire,
+    begin,
     committed,
     doubt_names,
+    limited,
     putting,
     say,
 )
@@ -40,15 +42,14 @@ Isolation = Literal["read committed", "repeatable read", "serializable"]
 class PsycopgTransaction:
     """See `store.Transaction`. Begins with its first claim."""
 
-    def __init__(self, pool: Pool, wire: Wire, begin: Sequence[Statement]) -> None:
+    def __init__(self, pool: Pool, wire: Wire, isolation: Isolation | None, limits: Sequence[Statement]) -> None:
         self._pool = pool
         self._wire = wire
-        self._begin = begin
+        self._isolation = isolation
+        self._limits = limits
         self._connection, self._autocommit = taken(pool)
-        self._records = Records("postgresql", self._execute)
         self._kept: Record | None = None
         self._late: list[Record] = []
-        self._returned = False
         self._guard()
 
     @property
@@ -65,7 +66,7 @@ class PsycopgTransaction:
                 written = say(self._connection, self._said(CLAIM, wanted))[-1].command_tuples
             if written == 1:
                 return None
-            found = self._records.find(wanted.kind, wanted.key)
+            found = self._records().find(wanted.kind, wanted.key)
         if found is None:
             raise Contention("the record of this key was removed at this moment")
         return found
@@ -76,7 +77,7 @@ class PsycopgTransaction:
         self._late = [record for record in records if record != self._kept]
 
     def forget(self, kind: Kind, key: str) -> None:
-        self._records.forget(kind, key)
+        self._records().forget(kind, key)
 
     def undo_work(self) -> None:
         self._kept = None
@@ -89,8 +90,9 @@ class PsycopgTransaction:
         if self._status() != TransactionStatus.INTRANS:
             raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
         puts = [self._said(PUT, record) for record in self._late]
-        with putting():
-            committed(self._connection, say(self._connection, *puts, COMMIT))
+        with putting:
+            end = self._wire.plain(COMMIT, self._connection)
+            committed(self._connection, say(self._connection, *puts, end))
 
     def rollback(self) -> None:
         # Whatever fails here, a connection that is not idle is closed, which rolls back. So is one that was interrupted
@@ -103,8 +105,9 @@ class PsycopgTransaction:
         if self._returned:
             return
         self._returned = True
-        for name in (*_GUARDED, "transaction"):
-            self._connection.__dict__.pop(name, None)
+        ours = self._connection.__dict__
+        for name in _GUARDED:
+            ours.pop(name, None)
         self._connection.cursor_factory = self._factory
         if self._status() != TransactionStatus.IDLE:
             self._connection.close()
@@ -130,21 +133,23 @@ class PsycopgTransaction:
                 if names := self._wire.prepare(self._connection):
                     say(self._connection, *names)
                     self._wire.prepared(self._connection)
-                written = say(self._connection, *self._begin, self._said(CLAIM, wanted))[-1].command_tuples
+                first = self._wire.plain(begin(self._connection, self._isolation), self._connection)
+                said = say(self._connection, first, *self._limits, self._said(CLAIM, wanted))
             except psycopg.Error as error:
                 if not left or not self._wire.names_are_gone(self._connection, error):
                     raise
                 self.undo_work()
             else:
                 self._wire.begun(self._connection)
-                return written
+                return said[-1].command_tuples
         raise AssertionError
 
     def _said(self, statement: Statement, record: Record) -> Statement:
         return self._wire.of(record, statement, self._connection)
 
-    def _execute(self, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
-        return _executed(self._connection, sql, parameters)
+    def _records(self) -> Records:
+        connection = self._connection
+        return Records("postgresql", lambda sql, values: _executed(connection, sql, values))
 
     def _savepoint(self, *args: Any, **options: Any) -> Any:
         # Undone, it drops what is prepared, past any cursor.
@@ -157,7 +162,9 @@ class PsycopgTransaction:
     def _guard(self) -> None:
         self._returned = False
         # On the instance, so that a connection of any class and any pool is guarded while it is ours.
-        self._connection.__dict__.update(dict.fromkeys(_GUARDED, _refuse), transaction=self._savepoint)
+        ours = self._connection.__dict__
+        ours["commit"] = ours["rollback"] = ours["__exit__"] = _refuse
+        ours["transaction"] = self._savepoint
         self._factory: Any = self._connection.cursor_factory
         guard: Any = guarded  # its cache takes any class, which its type does not say
         self._connection.cursor_factory = guard(self._factory)
@@ -166,7 +173,7 @@ class PsycopgTransaction:
 _DEAD_TRIES = 64
 """How many dead connections of one pool are passed over before the database is taken to be gone."""
 
-_GUARDED = ("commit", "rollback", "__exit__")
+_GUARDED = ("commit", "rollback", "__exit__", "transaction")
 
 
 def _refuse(*_: object) -> NoReturn:
@@ -185,7 +192,8 @@ class PsycopgStore:
 
     `database` is a connection string, of which as many connections are opened as are used at a time, or a
     pool (psycopg_pool.ConnectionPool). The table is made by the shipped migration, or here with
-    `create_table=True`, together with `schema`. `isolation` is that of the merchant's work.
+    `create_table=True`, together with `schema`. `isolation` is that of the merchant's work, unless the connection's or
+    the server's own will do.
     """
 
     def __init__(
@@ -194,23 +202,21 @@ class PsycopgStore:
         *,
         create_table: bool = False,
         schema: str = "",
-        isolation: Isolation = "read committed",
+        isolation: Isolation | None = None,
         max_writers: int = 16,
     ) -> None:
         self.max_writers = max_writers
         self._own = IdleConnections(lambda: _connect(database)) if isinstance(database, str) else None
         self._pool: Pool = self._own or database  # type: ignore[assignment]
         self._wire = Wire()
-        self._begin: tuple[Statement, ...] = (Statement(f"BEGIN ISOLATION LEVEL {isolation.upper()}".encode()),)
+        self._isolation = isolation
         if create_table:
             with self._plain() as connection:
                 connection.execute((ddl("postgresql") + schema).encode())
 
     def begin(self, wait_s: float | None = None) -> PsycopgTransaction:
-        begin = self._begin
-        if wait_s is not None:
-            begin += (Statement(f"SET LOCAL lock_timeout = {max(1, int(wait_s * 1000))}".encode()),)
-        return PsycopgTransaction(self._pool, self._wire, begin)
+        limits = () if wait_s is None else (limited(wait_s),)
+        return PsycopgTransaction(self._pool, self._wire, self._isolation, limits)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

@@ -1,6 +1,6 @@
 """The two statements of `once` on a psycopg connection, each in one message with BEGIN or COMMIT.
 
-A message is a pipeline of statements up to one Sync: the first that fails ends it, COMMIT included. The two are
+A message is a pipeline of statements up to one Sync: the first that fails ends it, COMMIT included. All four are
 prepared once a connection, by name, because planning them anew costs more than running them. Names are lost: psycopg
 says DEALLOCATE ALL after a rollback (of a savepoint too), DROP and ALTER; a proxy that gives every transaction
 another server (pgbouncer) never knew them. At the beginning of a transaction that is told by the server's answer and
@@ -14,8 +14,7 @@ import asyncio
 import re
 import select
 import struct
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import psycopg
@@ -24,6 +23,7 @@ from psycopg.errors import error_from_result
 
 from merchant_sdk.errors import TransactionMisuse
 from merchant_sdk.store import Record
+from merchant_sdk.stores.failures import Translation
 from merchant_sdk.stores.records import FIELDS, STATEMENTS
 
 Wanted = Literal["read", "write"]
@@ -51,7 +51,8 @@ _NOT_THIS_SERVER: Final = frozenset({"26000", "42P05"})
 
 
 class Statement(NamedTuple):
-    """One statement, with the `values` of a Record's fields or (). With None it is to be prepared under its `name`."""
+    """One statement, with the `values` of a Record's fields or (). With None it is to be prepared under its `name`;
+    else a `name` says that it is."""
 
     sql: bytes
     name: bytes = b""
@@ -66,11 +67,13 @@ CLAIM: Final = Statement(_numbered(_SQL.claim), b"oncegate_claim_v1", None)
 # Fails where it writes no row, so that the COMMIT behind it is not run.
 _PUT_OR_FAIL: Final = (
     f"WITH put AS ({_SQL.put} RETURNING 1) "  # noqa: S608 (our own text)
-    f"SELECT (CASE count(*) WHEN 1 THEN '1' ELSE '{_GONE}' END)::integer FROM put"
+    f"SELECT (CASE WHEN EXISTS (SELECT FROM put) THEN '1' ELSE '{_GONE}' END)::integer"
 )
-PUT: Final = Statement(_numbered(_PUT_OR_FAIL), b"oncegate_put_v2", None)
-COMMIT: Final = Statement(b"COMMIT")
+PUT: Final = Statement(_numbered(_PUT_OR_FAIL), b"oncegate_put_v3", None)
+_BEGIN: Final = Statement(b"BEGIN", b"oncegate_begin_v1")
+COMMIT: Final = Statement(b"COMMIT", b"oncegate_commit_v1")
 ROLLBACK: Final = Statement(b"ROLLBACK")
+_PREPARED: Final = (CLAIM, PUT, _BEGIN._replace(values=None), COMMIT._replace(values=None))
 
 
 class Wire:
@@ -85,7 +88,7 @@ class Wire:
         # A threshold of None is how psycopg is told that there is a proxy.
         if not self._named or _MARK in connection.__dict__ or connection.prepare_threshold is None:
             return ()
-        return (CLAIM, PUT)
+        return _PREPARED
 
     def prepared(self, connection: Any) -> None:
         """It was sent."""
@@ -108,8 +111,14 @@ class Wire:
             record.reply.encode(encoding),
             _DOUBLE(record.at),
         )
-        named = self._named and _MARK in connection.__dict__ and _DOUBT not in connection.__dict__
-        return Statement(statement.sql, statement.name if named else b"", values)
+        return Statement(statement.sql, statement.name if self._knows(connection) else b"", values)
+
+    def plain(self, statement: Statement, connection: Any) -> Statement:
+        """The same for BEGIN and COMMIT, which have no values."""
+        return statement if self._knows(connection) else statement._replace(name=b"")
+
+    def _knows(self, connection: Any) -> bool:
+        return self._named and _MARK in connection.__dict__ and _DOUBT not in connection.__dict__
 
     def names_are_gone(self, connection: Any, error: psycopg.Error) -> bool:
         """Whether the error says so. Names that never lasted to a second transaction tell of a proxy: then nothing is
@@ -137,16 +146,25 @@ def committed(connection: Any, results: Sequence[pq.abc.PGresult]) -> None:
         raise TransactionMisuse("the transaction had failed before the commit; nothing is stored")
 
 
-def begin(connection: Any) -> Statement:
-    """BEGIN as psycopg would say it, from what was set on its connection."""
+def begin(connection: Any, isolation: str | None = None) -> Statement:
+    """BEGIN as psycopg would say it, from what was set on its connection; `isolation` goes before that."""
+    if isolation is None and connection.isolation_level is not None:
+        isolation = connection.isolation_level.name.replace("_", " ")
+    if isolation is None and connection.read_only is None and connection.deferrable is None:
+        return _BEGIN
     parts = ["BEGIN"]
-    if connection.isolation_level is not None:
-        parts.append(f"ISOLATION LEVEL {connection.isolation_level.name.replace('_', ' ')}")
+    if isolation is not None:
+        parts.append(f"ISOLATION LEVEL {isolation.upper()}")
     if connection.read_only is not None:
         parts.append("READ ONLY" if connection.read_only else "READ WRITE")
     if connection.deferrable is not None:
         parts.append("DEFERRABLE" if connection.deferrable else "NOT DEFERRABLE")
     return Statement(" ".join(parts).encode())
+
+
+def limited(wait_s: float) -> Statement:
+    """What follows BEGIN where claims shall wait so long for others."""
+    return Statement(f"SET LOCAL lock_timeout = {max(1, int(wait_s * 1000))}".encode())
 
 
 def exchange(connection: Any, statements: Sequence[Statement]) -> Exchange:
@@ -200,11 +218,11 @@ def _one_by_one(connection: Any, statements: Sequence[Statement]) -> Exchange:
 def _send(pgconn: Any, statement: Statement) -> None:
     sql, name, values = statement
     if values is None:
-        pgconn.send_prepare(name, sql, _TYPES)
+        pgconn.send_prepare(name, sql, _TYPES if b"$" in sql else None)
+    elif name:
+        pgconn.send_query_prepared(name, values, _BINARY if values else None)
     elif not values:
         pgconn.send_query_params(sql, None)
-    elif name:
-        pgconn.send_query_prepared(name, values, _BINARY)
     else:
         pgconn.send_query_params(sql, values, _TYPES, _BINARY)
 
@@ -278,14 +296,13 @@ async def _ready(loop: asyncio.AbstractEventLoop, socket: int, wanted: Wanted) -
             loop.remove_writer(socket)
 
 
-@contextmanager
-def putting() -> Iterator[None]:
-    """Around a message with PUT. Raises TransactionMisuse where the claim is gone; then nothing was committed."""
-    try:
-        yield
-    except psycopg.DataError as error:
-        if _GONE not in str(error):
-            raise
-        raise TransactionMisuse(
-            "the claim was gone at the end of the work, which committed or rolled back by SQL; nothing is stored"
-        ) from error
+def _told_of_put(error: Exception) -> TransactionMisuse | None:
+    if not isinstance(error, psycopg.DataError) or _GONE not in str(error):
+        return None
+    return TransactionMisuse(
+        "the claim was gone at the end of the work, which committed or rolled back by SQL; nothing is stored"
+    )
+
+
+putting = Translation(_told_of_put)
+"""Around a message with PUT: a claim that is gone is TransactionMisuse, and nothing was committed."""

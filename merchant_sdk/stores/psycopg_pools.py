@@ -75,8 +75,11 @@ def taken(pool: Pool) -> tuple[Connection, bool]:
 
 def put_back(pool: Pool, connection: Connection, autocommit: bool) -> None:
     """As it was: whoever shares the pool counts on its own transactions. Never raises."""
-    with suppress(psycopg.Error):
-        if connection.autocommit != autocommit and not connection.closed:
-            connection.autocommit = autocommit
-    with suppress(psycopg.Error):
-        pool.putconn(connection)
+    try:
+        if not autocommit and not connection.closed:
+            connection.autocommit = False
+    except psycopg.Error:
+        pass
+    finally:
+        with suppress(psycopg.Error):
+            pool.putconn(connection)

@@ -87,7 +87,7 @@ class PsycopgConnection:
             self._raw.__dict__.update(zip(_ENDS, replaced, strict=True))
             return
         try:
-            with putting():
+            with putting:
                 if late:
                     self._say(*self._puts(late))
         except psycopg.Error as error:
@@ -114,15 +114,15 @@ class PsycopgConnection:
         return [self._wire.of(record, PUT, self._raw) for record in late]
 
     def _commit(self) -> None:
-        puts = self._puts(self._own_ends())
-        with putting():
-            committed(self._raw, say(self._raw, *puts, COMMIT))
+        puts, end = self._puts(self._own_ends()), self._wire.plain(COMMIT, self._raw)
+        with putting:
+            committed(self._raw, say(self._raw, *puts, end))
         self._sent = True
 
     async def _commit_async(self) -> None:
-        puts = self._puts(self._own_ends())
-        with putting():
-            committed(self._raw, await say_async(self._raw, *puts, COMMIT))
+        puts, end = self._puts(self._own_ends()), self._wire.plain(COMMIT, self._raw)
+        with putting:
+            committed(self._raw, await say_async(self._raw, *puts, end))
         self._sent = True
 
     def _rollback(self) -> None:
@@ -145,7 +145,7 @@ class PsycopgConnection:
                 if names := self._wire.prepare(self._raw):
                     self._say(*names)
                     self._wire.prepared(self._raw)
-                written = self._claimed(wanted, first)
+                written = self._claimed(wanted, self._wire.plain(first, self._raw))
             except psycopg.Error as error:
                 if not left or not self._wire.names_are_gone(self._raw, error):
                     raise

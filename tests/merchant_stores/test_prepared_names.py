@@ -110,7 +110,7 @@ def test_names_that_a_rollback_dropped_are_prepared_anew(store: Any, postgres_da
     _place(store, "after")
     names: list[Any] = []
     _place(store, "last", lambda db: names.extend(_run(db, "SELECT name FROM pg_prepared_statements").fetchall()))
-    assert {"oncegate_claim_v1", "oncegate_put_v2"} <= {name for (name,) in names}
+    assert {"oncegate_claim_v1", "oncegate_put_v3"} <= {name for (name,) in names}
     assert _count(postgres_database) == (WARM + 2, WARM + 2)
 
 
