@@ -1,6 +1,6 @@
 """Cursors of psycopg that send no statement which ends or begins the transaction (`transaction_words`).
 
-Our own statements go another way (`postgres_wire`), whose names the merchant's statements can drop.
+Our own statements go another way (`postgres_statements`), whose names the merchant's statements can drop.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from functools import cache
 from typing import Any
 
-from merchant_sdk.stores.postgres_wire import doubt_names
+from merchant_sdk.stores.postgres_statements import doubt_names
 from merchant_sdk.stores.transaction_words import refuse_ends
 
 # What makes psycopg drop all that was prepared, our statements too; wherever it stands in the text.
