@@ -18,7 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from merchant_sdk.arguments import Signature, read_arguments, signature_of
 from merchant_sdk.deciding import Answer
-from merchant_sdk.errors import Misuse, Refused
+from merchant_sdk.errors import Misuse, Refused, SecretError
 from merchant_sdk.hooks import Finish, allow, check_hooks, derive, finishing
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.once import Work, once
@@ -113,7 +113,7 @@ class Shop:
     are all signing secrets valid today. `endpoint` (the URL the gateway reaches it at) and `company` (its name
     there) are for registering only. `lint` is asked about each tool when it is defined, and what it says becomes
     a warning; the gateway's own findings come with `oncegate tools register`. Raises SecretError for an
-    unusable secret.
+    unusable secret or for none, TypeError for a database that is neither.
     """
 
     def __init__(
@@ -127,6 +127,10 @@ class Shop:
         company: str | None = None,
         lint: Lint | None = None,
     ) -> None:
+        if isinstance(secrets, str):
+            raise TypeError('secrets is a list, since there are two while one is changed: secrets=["whsec_…"]')
+        if not secrets:
+            raise SecretError("no signing secret: is the variable that it is read from empty?")
         for secret in secrets:
             secret_bytes(secret)
         self.on_loop: AsyncStore | None = None
@@ -137,6 +141,11 @@ class Shop:
             given: Any = database
             self.on_loop = given if hasattr(given, "sync") else None
             self.store = given.sync if hasattr(given, "sync") else given
+        if not hasattr(self.store, "max_writers"):
+            raise TypeError(
+                f"a database is a path (SQLite) or a store of merchant_sdk.stores, not {type(database).__name__}: "
+                "PsycopgStore, SQLAlchemyStore, AsyncSQLAlchemyStore or DjangoStore, made of yours"
+            )
         self.tools: dict[str, Tool] = {}
         self.now = now
         self.endpoint = endpoint
@@ -159,6 +168,8 @@ class Shop:
 
     def tool(
         self,
+        without_brackets: None = None,
+        /,
         *,
         name: str | None = None,
         side_effecting: bool = True,
@@ -185,6 +196,9 @@ class Shop:
         The rest is for the gateway; `description` is the docstring unless given. Raises TypeError or ValueError at
         import for a function that could not be called.
         """
+
+        if without_brackets is not None:
+            raise TypeError("write @shop.tool(), with brackets, also where nothing is in them")
 
         def register(function: Function) -> Function:
             tool_name = name or function.__name__

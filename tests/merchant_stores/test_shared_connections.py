@@ -278,6 +278,24 @@ def test_k7_11_a_session_on_a_connection_inside_a_transaction_is_refused(engine:
         outer.rollback()
 
 
+async def test_a_store_that_is_given_something_else_than_its_sessions_says_what_it_takes(engine: sa.Engine) -> None:
+    """At the start, and not at the first order."""
+    later = create_async_engine("sqlite+aiosqlite://", poolclass=NullPool)
+    wrong: list[tuple[Any, Any]] = [
+        (SQLAlchemyStore, engine),
+        (SQLAlchemyStore, "sqlite:///orders.db"),
+        (SQLAlchemyStore, async_sessionmaker(later)),
+        (AsyncSQLAlchemyStore, later),
+        (AsyncSQLAlchemyStore, sessionmaker(engine)),
+    ]
+    for store, given in wrong:
+        with pytest.raises(TypeError, match=f"^{store.__name__} takes what makes sessions"):
+            store(given)
+    sync: Any = SQLAlchemyStore(sessionmaker(engine))
+    with pytest.raises(TypeError, match="for SQLAlchemyStore it is `once`"):
+        once_async(sync, CallKey("k1", "f"), now=lambda: 1.0)
+
+
 @pytest.mark.parametrize("desk", ["django-sqlite", "django-postgresql", "django-mariadb"], indirect=True)
 def test_k7_11_django_without_autocommit_is_refused(desk: Any) -> None:
     """K7-11: Django ends no transaction there, so nothing that was answered would be committed."""
