@@ -18,12 +18,12 @@ from urllib.parse import urlsplit, urlunsplit
 
 from merchant_sdk.arguments import Signature, read_arguments, signature_of
 from merchant_sdk.deciding import Answer
-from merchant_sdk.errors import Misuse, Refused, SecretError
+from merchant_sdk.errors import Misuse, Refused
 from merchant_sdk.hooks import Finish, allow, check_hooks, derive, finishing
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.once import Work, once
 from merchant_sdk.reply import to_json
-from merchant_sdk.signing import secret_bytes
+from merchant_sdk.signing import check_secrets
 from merchant_sdk.store import AsyncStore, Store
 from merchant_sdk.stores.failures import entering
 from merchant_sdk.stores.sqlite import SQLiteStore
@@ -127,12 +127,7 @@ class Shop:
         company: str | None = None,
         lint: Lint | None = None,
     ) -> None:
-        if isinstance(secrets, str):
-            raise TypeError('secrets is a list, since there are two while one is changed: secrets=["whsec_…"]')
-        if not secrets:
-            raise SecretError("no signing secret: is the variable that it is read from empty?")
-        for secret in secrets:
-            secret_bytes(secret)
+        check_secrets(secrets)
         self.on_loop: AsyncStore | None = None
         """The store as it was given, where its connections live on the server's event loop."""
         if isinstance(database, str | PathLike):

@@ -54,6 +54,16 @@ def secret_bytes(secret: str) -> bytes:
     return key
 
 
+def check_secrets(secrets: Sequence[str]) -> None:
+    """Raises SecretError for an unusable one and for none, TypeError for one in place of a list of them."""
+    if isinstance(secrets, str):
+        raise TypeError('secrets is a list, since there are two while one is changed: secrets=["whsec_…"]')
+    if not secrets:
+        raise SecretError("no signing secret: is the variable that it is read from empty?")
+    for secret in secrets:
+        secret_bytes(secret)
+
+
 def sign(secret: str, msg_id: str, timestamp_s: int, body: bytes) -> str:
     """One `v1,<base64>` signature. Raises SecretError, or ValueError for an id that cannot be a header."""
     id_bytes = msg_id.encode("ascii")
