@@ -122,7 +122,7 @@ def _is_open(alias: str) -> bool:
         return False
     if connection.in_atomic_block:
         # The transaction that Django's TestCase puts around a test is nobody's to end.
-        return not all(block._from_testcase for block in connection._atomic_blocks)
+        return not all(block._from_testcase for block in connection.atomic_blocks)
     return not connection.get_autocommit()
 
 

@@ -74,7 +74,7 @@ class DjangoTransaction:
 
     def _begin(self) -> None:
         connection = connections[self._alias]
-        if connection.in_atomic_block and not connection._atomic_blocks[-1]._from_testcase:
+        if connection.in_atomic_block and not connection.atomic_blocks[-1]._from_testcase:
             raise TransactionMisuse(
                 "a transaction is open already (ATOMIC_REQUESTS, or an atomic block around once?): the reply would "
                 "leave before its commit. Take it away, or mark the view @transaction.non_atomic_requests"
