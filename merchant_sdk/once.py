@@ -95,6 +95,8 @@ class Work:
         `order_again` tells the customer how to buy the same thing on purpose. Raises KeyConflict and
         TokenRefused as `decide` does.
         """
+        if not isinstance(key, RequestKey):
+            raise TypeError(f"a work is bound to a purchase: request_key(...), not {type(key).__name__}")
         if self.done:
             return True
         if self._bound is not None:
@@ -266,5 +268,18 @@ def once(store: Store, key: CallKey | RequestKey, *, now: Callable[[], float], r
     Entering raises StoreBusy (nothing was begun), KeyConflict, TokenRefused, or the Refused that this call
     was answered with before. Leaving raises what the commit raised; OutcomeUnknown if the connection was lost at
     it, or a hook after it raised. A Refused raised inside is remembered with a call key, never with a request key.
+    Raises TypeError for arguments of other kinds.
     """
+    if not hasattr(store, "begin"):
+        raise TypeError(
+            f"once takes a store of merchant_sdk.stores, not {type(store).__name__}"
+            + (": `async with once_async(...)` is for it" if hasattr(store, "sync") else "")
+        )
+    if not isinstance(key, (CallKey, RequestKey)):
+        raise TypeError(
+            f"once takes the gateway's key for the call (call_key()) or a purchase's (request_key(...), given_key, "
+            f"redeem), not {type(key).__name__}"
+        )
+    if not callable(now):
+        raise TypeError("now is a function that gives Unix seconds: now=time.time, without brackets")
     return Work(store, key, now, None if reply is None else to_json(reply))

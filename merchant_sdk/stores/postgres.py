@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, get_args
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 
@@ -185,7 +186,7 @@ class PsycopgStore:
     `database` is a connection string, of which as many connections are opened as are used at a time, or a
     pool (psycopg_pool.ConnectionPool). The table is made by the shipped migration, or here with
     `create_table=True`, together with `schema`. `isolation` is that of the merchant's work, unless the connection's or
-    the server's own will do.
+    the server's own will do. Raises TypeError or ValueError for what is none of these.
     """
 
     def __init__(
@@ -197,9 +198,12 @@ class PsycopgStore:
         isolation: Isolation | None = None,
         max_writers: int = 16,
     ) -> None:
+        if isolation is not None and isolation not in get_args(Isolation):
+            raise ValueError(f"isolation is one of {', '.join(get_args(Isolation))}, not {isolation!r}")
         self.max_writers = max_writers
         self._own = IdleConnections(lambda: _connect(database)) if isinstance(database, str) else None
         self._pool: Pool = self._own or database  # type: ignore[assignment]
+        _check(database)
         self._names = Names()
         self._isolation = isolation
         if create_table:
@@ -244,6 +248,22 @@ class PsycopgStore:
             yield connection
         finally:
             put_back(self._pool, connection, autocommit)
+
+
+def _check(database: object) -> None:
+    if isinstance(database, str):
+        try:
+            conninfo_to_dict(database)
+        except psycopg.ProgrammingError:
+            # Without libpq's own words, which may hold the password.
+            raise ValueError(
+                "a connection string is 'host=... dbname=...' or 'postgresql://...': "
+                "a file is for SQLiteStore, an address with a driver for SQLAlchemyStore"
+            ) from None
+    elif not hasattr(database, "getconn"):
+        raise TypeError(
+            f"PsycopgStore takes a connection string or a psycopg_pool.ConnectionPool, not {type(database).__name__}"
+        )
 
 
 def _connect(conninfo: str) -> Connection:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -398,3 +400,29 @@ def test_a_refusal_cannot_be_sent_with_a_status_that_means_something_else(status
     """Semantics 5: 409 and 5xx would be "unknown", 401 and 429 "never executed"."""
     with pytest.raises(ValueError, match="does not tell the gateway"):
         Refused("no", "No.", status=status)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"store": "orders.db"}, "once takes a store of merchant_sdk.stores, not str"),
+        ({"store": SimpleNamespace(sync=None)}, "`async with once_async(...)` is for it"),
+        ({"key": "k"}, "once takes the gateway's key for the call"),
+        ({"now": 1.0}, "now is a function that gives Unix seconds"),
+    ],
+    ids=["a path", "an async store", "a text for a key", "a number for a clock"],
+)
+def test_what_once_is_given_by_mistake_is_told_in_words(
+    store: SQLiteStore, clock: Any, arguments: dict[str, Any], told: str
+) -> None:
+    """Before anything is begun."""
+    given: dict[str, Any] = {"store": store, "key": CallKey("k", "f"), "now": clock} | arguments
+    with pytest.raises(TypeError, match=re.escape(told)):
+        once(given["store"], given["key"], now=given["now"])
+
+
+def test_a_work_is_bound_to_a_purchase_only(store: SQLiteStore, rows: Rows, clock: Any) -> None:
+    nothing: Any = None
+    with pytest.raises(TypeError, match="bound to a purchase"), once(store, CallKey("k", "f"), now=clock) as work:
+        work.bind(nothing)
+    assert rows() == []

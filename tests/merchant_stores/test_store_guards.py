@@ -236,3 +236,25 @@ def test_a_proxy_that_does_not_know_the_prepared_names_costs_nothing_but_the_nam
     pool.connection.close()
     with psycopg.connect(postgres_database) as db:
         assert db.execute("SELECT count(*) FROM orders").fetchone() == (3,)
+
+
+@pytest.mark.parametrize(
+    ("database", "more", "told"),
+    [
+        ("shop.db", {}, "a file is for SQLiteStore"),
+        ("postgresql+psycopg://u:hunter2@h/shop", {}, "an address with a driver for SQLAlchemyStore"),
+        (object(), {}, "PsycopgStore takes a connection string or a psycopg_pool.ConnectionPool, not object"),
+        (
+            "dbname=shop",
+            {"isolation": "serialisable"},
+            "isolation is one of read committed, repeatable read, serializable",
+        ),
+    ],
+    ids=["a file", "SQLAlchemy's address", "an object", "a level that is none"],
+)
+def test_what_psycopgs_store_cannot_use_is_told_when_it_is_made(database: Any, more: Any, told: str) -> None:
+    """Not at the first order; and nothing of a password."""
+    with pytest.raises((TypeError, ValueError)) as raised:
+        PsycopgStore(database, **more)
+    assert told in str(raised.value)
+    assert "hunter2" not in str(raised.value)
