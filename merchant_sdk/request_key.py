@@ -54,9 +54,10 @@ def request_key(
     """The key of this purchase. Pure. Raises KeyInputError or MoneyError, naming the field and the reason.
 
     `buyer` is who pays, and required: a guest needs an issued token. Exactly one time scope is needed,
-    because buying the same thing tomorrow is a new order: `session` (a checkout's id; one order per session)
-    or `window_s` (seconds after the first order in which an equal cart is a repeat; it slides with no clock
-    boundary, since `once` measures it from the first commit). `again_after` names the order that this one
+    because buying the same thing tomorrow is a new order: `session` (a checkout's id: in it an equal cart is a
+    repeat, and another cart an order of its own) or `window_s` (seconds after the first order in which an equal
+    cart is a repeat; it slides with no clock boundary, since `once` measures it from the first commit).
+    `again_after` names the order that this one
     deliberately repeats, and makes a new key which is again good for one order only.
     """
     if (window_s is None) == (session is None):

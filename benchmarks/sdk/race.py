@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -15,6 +16,10 @@ from merchant_sdk.store import Store
 PROCESSES: Final = 4
 THREADS: Final = 5
 KILL_EVERY: Final = 10
+WAIT_WITHIN_S: Final = 30.0
+_WAITING: Final = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,8 @@ class Worker:
 
 def race(database: str, rounds: int, *, say: Callable[[str], None] = lambda line: None) -> RaceResult:
     """Run `rounds` rounds on this database (see `open_store`), which has an `orders` table. In each tenth, one of the
-    four is killed inside its transaction, its order inserted and not committed, while the other fifteen wait for it."""
+    four is killed inside its transaction, its order inserted and not committed, while the other fifteen wait for it; on
+    PostgreSQL they are seen waiting."""
     store = open_store(database)
     wrong: list[str] = []
     answers = kills = 0
@@ -80,6 +86,8 @@ def race(database: str, rounds: int, *, say: Callable[[str], None] = lambda line
             for worker in living:
                 worker.say(turn)
             if doomed is not None:
+                if not _all_wait(database, len(living) * THREADS):
+                    wrong.append(f"{turn}: the others did not wait for the doomed worker")
                 doomed.kill()
                 kills += 1
                 workers[workers.index(doomed)] = reborn = Worker(database)
@@ -95,6 +103,22 @@ def race(database: str, rounds: int, *, say: Callable[[str], None] = lambda line
         made = len(db.execute("SELECT id FROM orders WHERE buyer LIKE 'r%'").fetchall())
     close_store(store)
     return RaceResult(rounds, answers, kills, made, tuple(wrong))
+
+
+def _all_wait(database: str, others: int) -> bool:
+    """Whether so many wait for somebody's lock, within a while. Nobody can see that on SQLite, where it is taken for
+    granted."""
+    if "=" not in database:
+        return True
+    import psycopg
+
+    deadline = time.monotonic() + WAIT_WITHIN_S
+    with psycopg.connect(database, autocommit=True) as db:
+        while db.execute(_WAITING).fetchone() != (others,):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.005)
+    return True
 
 
 def _judged(store: Store, turn: str, heard: list[str]) -> list[str]:

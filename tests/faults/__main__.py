@@ -17,6 +17,7 @@ from tests.faults.guards_of_claims import GUARDS_OF_CLAIMS
 from tests.faults.guards_of_efforts import GUARDS_OF_EFFORTS
 from tests.faults.guards_of_ends import GUARDS_OF_ENDS
 from tests.faults.guards_of_limits import GUARDS_OF_LIMITS
+from tests.faults.guards_of_shops import GUARDS_OF_SHOPS
 from tests.faults.many import Figures, many
 from tests.faults.run import run
 from tests.faults.story import report, told
@@ -55,7 +56,10 @@ def _guards() -> int:
     """How soon each missing guard is noticed; 1 if one is not."""
     found = [
         (guard, caught(guard, seeds(MOST_SEEDS)))
-        for guard in (*GUARDS_OF_CLAIMS, *GUARDS_OF_ENDS, *GUARDS_OF_EFFORTS, *GUARDS_OF_LIMITS, *GUARDS_OF_ANSWERS)
+        for guard in (
+            *(*GUARDS_OF_CLAIMS, *GUARDS_OF_ENDS, *GUARDS_OF_EFFORTS),
+            *(*GUARDS_OF_LIMITS, *GUARDS_OF_SHOPS, *GUARDS_OF_ANSWERS),
+        )
     ]
     for guard, how in found:
         shown = f"after {how.histories:5,}: {how.broken[1]}" if how is not None else "NOT NOTICED"

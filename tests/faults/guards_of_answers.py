@@ -38,7 +38,7 @@ def _is_2xx(seen: Seen) -> bool:
 
 
 ROWS: Final[tuple[tuple[str, K, Matches], ...]] = (
-    ("2xx JSON", K.SUCCEEDED, _body("application/json", b'{"order": "O-', "")),
+    ("2xx JSON", K.SUCCEEDED, _body("application/json", b'{"order":"O-', "")),
     ("2xx JSON by another name", K.SUCCEEDED, _body("application/vnd.shop+json", b"")),
     ("2xx text", K.SUCCEEDED, _body("text/plain", b"order")),
     ("2xx empty", K.SUCCEEDED, _status(204)),
@@ -128,7 +128,7 @@ def _seen(reply: Reply) -> Seen:
     if reply.way is not Way.REPLY:
         reason = Reason.CONNECTION_LOST if reply.way is Way.RESET else Reason.REPLY_TRUNCATED
         return Seen(SeenKind.BROKEN, reason, True)
-    body = reply.body if reply.body is not None else b'{"order": "O-1"}'
+    body = reply.body if reply.body is not None else b'{"order":"O-1"}'
     body = b"order" if reply.body is None and reply.content_type == "text/plain" else body
     return Seen(
         SeenKind.REPLY,

@@ -8,7 +8,7 @@ from gateway.core.outcome import Reason, Seen, SeenKind
 from gateway.core.ports import MerchantRequest
 from tests.faults.clock import wake
 from tests.faults.loop import NOBODY
-from tests.faults.merchant import Order, body_of
+from tests.faults.merchant import Begun, Order, body_of
 from tests.faults.network import SERVED
 from tests.faults.plan import On
 from tests.faults.replies import OK, REPLIES, UNAVAILABLE, Reply, Way, Work
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tests.faults.run import World
 
 LATE_S: Final = 6.0
+WAIT_S: Final = 0.05
+"""Between two looks of a request at the key that another holds."""
 LATEST_START: Final = 0.75
 """The part of its deadline after which the adapter begins nothing any more, looked at once it is connected."""
 
@@ -78,14 +80,18 @@ class MerchantWire:
 
     def _arrive(self, key: str, request: MerchantRequest, planned: Reply, heard: Any, comes: bool) -> None:
         world, body = self._world, request.body
-        reply = world.books.begin(request.url, key, body, planned)
+        begun = world.books.begin(request.url, key, body, planned)
+        if begun is None:
+            # The loser of a race waits for the winner, and gets its answer.
+            world.loop.call_later(WAIT_S, self._arrive, key, request, planned, heard, comes, context=NOBODY)
+            return
         world.books.working[request.url, key] += 1
-        work = world.distance(5) + (1.2 if reply.slow else 0.0)
-        world.loop.call_later(work, self._finish, request.url, key, body, reply, heard, comes, context=NOBODY)
+        work = world.distance(5) + (1.2 if begun.reply.slow else 0.0)
+        world.loop.call_later(work, self._finish, request.url, key, body, begun, heard, comes, context=NOBODY)
 
-    def _finish(self, shop: str, key: str, body: bytes, reply: Reply, heard: Any, comes: bool) -> None:
-        world, before = self._world, len(self._world.books.orders)
-        order = world.books.finish(shop, key, body, reply)
+    def _finish(self, shop: str, key: str, body: bytes, begun: Begun, heard: Any, comes: bool) -> None:
+        world, before, reply = self._world, len(self._world.books.orders), begun.reply
+        order = world.books.finish(shop, key, body, begun)
         world.books.working[shop, key] -= 1
         world.books.on_the_way[shop, key] -= comes
         done = f"books order O-{order.number}" if len(world.books.orders) > before and order else "books nothing"

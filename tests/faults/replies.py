@@ -107,7 +107,6 @@ def _table() -> dict[str, Reply]:
 
 REPLIES: Final = _table()
 GONE: Final = Reply("HTTP 410, voided", M.REFUSED, W.NOT, status=410, body=b'{"error": "voided"}')
-BUSY: Final = Reply("HTTP 409, same key in progress", M.UNKNOWN, W.NOT, status=409, body=b"")
 
 FAULTS: Final = {
     "merchant timeout before the work": ("timeout before the work",),

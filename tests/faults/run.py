@@ -68,7 +68,7 @@ class World:
         """When every tool was registered anew."""
         self.served: list[Served] = []
         self.tokens = Tokens()
-        self.books = Books(HONOURS_KEYS)
+        self.books = Books(HONOURS_KEYS, lambda: loop.now)
         self.clock = LedgerClock(loop)
         self.watch = Watch(self)
         self.ledger = SimLedger(self.clock, self._written)

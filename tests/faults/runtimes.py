@@ -124,7 +124,7 @@ async def _works(world: World, job: Job, key: str, saved: Saved, dies: str) -> b
     said = {
         "tool": job.target,
         "arguments": arguments_of(job.sku),
-        "context": {"conversation": job.conversation, "turn": job.turn, "tool_call_id": job.call},
+        "context": {"company": COMPANY, "conversation": job.conversation, "turn": job.turn, "tool_call_id": job.call},
     }
     body = msgspec.json.encode(said)
     effect = world.ledger.effect(bytes.fromhex(key))
@@ -133,7 +133,9 @@ async def _works(world: World, job: Job, key: str, saved: Saved, dies: str) -> b
     comes = reply.work is not Work.NOT
     world.watch.runs(job, key)
     books.on_the_way[RUNS_IT, key] += comes
-    reply = books.begin(RUNS_IT, key, body, reply)
+    while (begun := books.begin(RUNS_IT, key, body, reply)) is None:
+        await pause(world.loop, 0.05)
+    reply = begun.reply
     left = job.work_s
     while left > 0:
         await pause(world.loop, min(left, 1.0))
@@ -145,7 +147,7 @@ async def _works(world: World, job: Job, key: str, saved: Saved, dies: str) -> b
         if job.renews and left > 0:
             await _report(world, job, key, "renew")
     before = len(books.orders)
-    order = books.finish(RUNS_IT, key, body, reply)
+    order = books.finish(RUNS_IT, key, body, begun)
     books.on_the_way[RUNS_IT, key] -= comes
     if len(books.orders) > before and order is not None:
         world.say("runtime", f"has done {key[:8]}: order O-{order.number}")

@@ -60,7 +60,7 @@ class StatusWire:
         heard = loop.create_future()
         timer = loop.call_later(deadline_s, wake, heard, context=NOBODY)
         shop = request.url.removesuffix(STATUS)
-        loop.call_later(world.distance(10), self._arrive, shop, key, fault, heard, context=NOBODY)
+        loop.call_later(world.distance(10), self._arrive, shop, said, fault, heard, context=NOBODY)
         try:
             answer = await heard
         finally:
@@ -71,9 +71,9 @@ class StatusWire:
         world.watch.told(self._process, key, body, honest=fault is None)
         return Seen(SeenKind.REPLY, Reason.REPLIED, True, status, "application/json", None, "", body)
 
-    def _arrive(self, shop: str, key: str, fault: Fault | None, heard: Any) -> None:
-        world = self._world
-        answer = self._answer(shop, key, fault)
+    def _arrive(self, shop: str, said: Any, fault: Fault | None, heard: Any) -> None:
+        world, key = self._world, said["idempotency_key"]
+        answer = self._answer(shop, said, fault)
         world.say("merchant", f"is asked about {key[:8]}, answers {answer[0]} {answer[1].decode()}")
         back = world.distance(11)
         if fault is not None and fault.what == "slow":
@@ -81,8 +81,8 @@ class StatusWire:
         if fault is None or fault.what != "reply lost":
             world.loop.call_later(back, _hear, heard, answer, context=NOBODY)
 
-    def _answer(self, shop: str, key: str, fault: Fault | None) -> tuple[int, bytes]:
-        books = self._world.books
+    def _answer(self, shop: str, said: Any, fault: Fault | None) -> tuple[int, bytes]:
+        key = said["idempotency_key"]
         if fault is not None and fault.what in NO_ANSWERS:
             return NO_ANSWERS[fault.what]
         if fault is not None and fault.kind in MISTAKEN:
@@ -91,13 +91,7 @@ class StatusWire:
             return 200, b'{"status": "%b"%b}' % (fault.what.partition(",")[0].encode(), result)
         if fault is not None and fault.what == "in_progress":
             return 200, b'{"status": "in_progress"}'
-        done = [order for order in books.of(key) if order.shop == shop]
-        if done:
-            return 200, b'{"status": "committed", "result": %b}' % done[0].json
-        if books.working[shop, key]:
-            return 200, b'{"status": "in_progress"}'
-        books.void(shop, key)
-        return 200, b'{"status": "void"}'
+        return 200, self._world.books.status(shop, key, said["tool"], said.get("first_at"))
 
 
 def _hear(heard: Any, answer: tuple[int, bytes]) -> None:

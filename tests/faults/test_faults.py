@@ -14,6 +14,7 @@ from tests.faults.guards_of_claims import GUARDS_OF_CLAIMS
 from tests.faults.guards_of_efforts import GUARDS_OF_EFFORTS
 from tests.faults.guards_of_ends import GUARDS_OF_ENDS
 from tests.faults.guards_of_limits import GUARDS_OF_LIMITS
+from tests.faults.guards_of_shops import GUARDS_OF_SHOPS
 from tests.faults.many import EFFORTS, Figures, some, steps_of
 from tests.faults.plan import Approver, Ask, Fault, On, Plan
 from tests.faults.run import run
@@ -94,7 +95,9 @@ def test_p4_no_fault_makes_an_effect_happen_twice_or_an_answer_untrue_in_a_long_
 
 
 @pytest.mark.parametrize(
-    "guard", [*GUARDS_OF_CLAIMS, *GUARDS_OF_ENDS, *GUARDS_OF_EFFORTS, *GUARDS_OF_LIMITS], ids=lambda guard: guard.name
+    "guard",
+    [*GUARDS_OF_CLAIMS, *GUARDS_OF_ENDS, *GUARDS_OF_EFFORTS, *GUARDS_OF_LIMITS, *GUARDS_OF_SHOPS],
+    ids=lambda guard: guard.name,
 )
 def test_p4_a_missing_guard_is_noticed(guard: Guard) -> None:
     """A simulator that lets a guard be taken out unnoticed proves nothing of it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -110,11 +111,13 @@ def test_json_takes_the_place_of_the_text_on_standard_output(careless, capfd):
 
 def test_a_shop_that_is_not_there_cannot_be_checked(capfd):
     """Exit status 2, in a line that says what to do."""
-    for more in ([], ["--count-tool", "count_orders"]):
-        assert main(typed("http://127.0.0.1:9/", *more)) == 2
-        said = capfd.readouterr()
-        assert "start the shop first" in said.err
-        assert (len(said.err.splitlines()), said.out) == (1, "")
+    with socket.socket() as bound:  # not listening, and the port is nobody else's meanwhile
+        bound.bind(("127.0.0.1", 0))
+        for more in ([], ["--count-tool", "count_orders"]):
+            assert main(typed(f"http://127.0.0.1:{bound.getsockname()[1]}/", *more)) == 2
+            said = capfd.readouterr()
+            assert "start the shop first" in said.err
+            assert (len(said.err.splitlines()), said.out) == (1, "")
 
 
 class SpeaksNoTls(BaseRequestHandler):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hmac
 import json
 from typing import Any
 
@@ -145,6 +146,36 @@ def test_k6_07_more_signatures_than_a_rotation_has_are_not_compared() -> None:
         with pytest.raises(SignatureError) as caught:
             verify([SECRET], [*GOOD[:2], (b"webhook-signature", b" ".join([b"v1,AAAA"] * number))], BODY, now=NOW)
         assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize(
+    "stamp", [b"", b"-1", b"+%d" % NOW, b" %d" % NOW, b"%d.0" % NOW, b"1_796000000", b"nan", b"1e9", "١٧".encode()]
+)
+def test_k6_07_a_time_that_is_no_whole_number_is_refused_though_it_is_signed(stamp: bytes) -> None:
+    """K6-07: what reads it as a number would raise an error of its own, or take what nobody writes."""
+    mac = hmac.digest(bytes(range(32)), b"k1." + stamp + b"." + BODY, "sha256")
+    headers = [GOOD[0], (b"webhook-timestamp", stamp), (b"webhook-signature", b"v1," + base64.b64encode(mac))]
+    with pytest.raises(SignatureError) as caught:
+        verify([SECRET], headers, BODY, now=NOW)
+    assert caught.value.kind == "malformed"
+
+
+@pytest.mark.parametrize("signers", [[SECRET, OTHER], [OTHER, SECRET], [OTHER, OTHER]])
+def test_k6_07_every_signature_is_compared_with_every_secret_as_bytes_in_constant_time(
+    monkeypatch: pytest.MonkeyPatch, signers: list[str]
+) -> None:
+    """K6-07: also after one matched, so that time tells neither how much of it fits nor which it was."""
+    compared: list[tuple[type, type]] = []
+    whole = hmac.compare_digest
+
+    def compare(one: Any, other: Any) -> bool:
+        compared.append((type(one), type(other)))
+        return whole(one, other)
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    offered = " ".join(sign(signer, "k1", NOW, BODY) for signer in signers)
+    assert verify([SECRET, OTHER], signed() | {"webhook-signature": offered}, BODY, now=NOW)
+    assert compared == [(bytes, bytes)] * 4
 
 
 header_bytes = st.binary(max_size=60) | st.sampled_from([b"v1,", b"v1,AAAA", b"k1", str(NOW).encode(), GOOD[2][1]])

@@ -10,7 +10,7 @@ import io
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import fastapi
 import flask
 import pytest
 from sqlalchemy import create_engine, event, text
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
@@ -399,7 +400,7 @@ def test_k7_11_flasks_late_hooks_cannot_slip_past(engine: Any, count: Any, where
     assert (status, b"placed" in body, count()) == (500, False, 1)
 
 
-async def test_9_4_a_reply_without_an_end_is_a_500_and_not_a_full_memory() -> None:
+async def test_p9_4_a_reply_without_an_end_is_a_500_and_not_a_full_memory() -> None:
     """9.4: capped as it comes, in both kinds of server."""
 
     async def handler(request: Any) -> StreamingResponse:
@@ -417,6 +418,24 @@ async def test_9_4_a_reply_without_an_end_is_a_500_and_not_a_full_memory() -> No
 
     assert (await ask(starlette(handler, max_reply=5000)))[0] == 500
     assert wsgi(CommitBeforeReplyWSGI(endless, max_reply=5000))[0] == 500
+
+
+@pytest.mark.parametrize(("size", "status"), [(5000, 200), (5001, 500)])
+async def test_p9_4_a_reply_is_capped_at_the_byte(size: int, status: int) -> None:
+    """9.4: one byte more, and nothing of it leaves."""
+
+    async def handler(request: Any) -> StreamingResponse:
+        return StreamingResponse(iter([b"x" * 4000, b"x" * (size - 4000)]))
+
+    def whole(environ: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return [b"x" * size]
+
+    for said, body in (
+        (await ask(starlette(handler, max_reply=5000)))[:2],
+        wsgi(CommitBeforeReplyWSGI(whole, max_reply=5000)),
+    ):
+        assert (said, b"xx" in body) == (status, status == 200)
 
 
 OK: list[dict[str, Any]] = [
@@ -500,6 +519,50 @@ async def test_k7_11_a_write_behind_a_comment_is_a_write(engine: Any, count: Any
 
     assert (await ask(CommitBeforeReply(app)))[0] == 500
     assert count() == 0
+
+
+def by_session(engine: Any) -> Iterator[Any]:
+    with Session(engine) as db:
+        yield db
+        with suppress(IntegrityError):
+            db.commit()
+
+
+def by_connection(engine: Any) -> Iterator[Any]:
+    with engine.connect() as db:
+        yield db
+        with suppress(IntegrityError):
+            db.commit()
+
+
+@pytest.mark.parametrize("ends", [by_session, by_connection])
+async def test_k7_11_a_commit_that_the_database_refused_in_silence_is_a_500(
+    engine: Any, database: Path, count: Any, ends: Callable[[Any], Iterator[Any]]
+) -> None:
+    """K7-11: a teardown that swallows the error has told a customer of an order that is not there."""
+    with closing(sqlite3.connect(database)) as db:
+        db.execute("CREATE TABLE lines (item TEXT REFERENCES orders (item) DEFERRABLE INITIALLY DEFERRED)")
+        db.execute("CREATE UNIQUE INDEX items ON orders (item)")
+    app = fastapi.FastAPI()
+
+    def opened() -> Iterator[Any]:
+        yield from ends(engine)
+
+    opened_for_it = fastapi.Depends(opened)
+
+    @app.post("/")
+    def order(db: Any = opened_for_it) -> str:
+        db.execute(text("PRAGMA defer_foreign_keys = ON"))
+        db.execute(text(INSERT))
+        db.execute(text("INSERT INTO lines (item) VALUES ('no such item')"))
+        return "placed"
+
+    @event.listens_for(engine, "connect")
+    def foreign_keys(connection: Any, record: Any) -> None:
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    status, body, _ = await ask(CommitBeforeReply(app))
+    assert (status, b"reply_before_commit" in body, count()) == (500, True, 0)
 
 
 async def test_what_only_reads_passes_through_unbuffered(engine: Any) -> None:

@@ -6,15 +6,28 @@ import asyncio
 import json
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import django
 import fastapi
 import flask
 import pytest
+from django.apps import apps
+from django.conf import settings
+from django.http import JsonResponse
+from django.test import Client, override_settings
+from django.urls import path
+from django.views.decorators.csrf import csrf_exempt
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from merchant_sdk import Refused, Shop, once, sign
 from merchant_sdk.integrations import fastapi as with_fastapi
 from merchant_sdk.integrations import flask as with_flask
+from merchant_sdk.integrations import starlette as with_starlette
 from merchant_sdk.wire import Call
 
 SECRET = "whsec_" + "A" * 43 + "="
@@ -44,6 +57,10 @@ def under_fastapi(shop: Shop, body: bytes, headers: dict[str, str]) -> tuple[int
         return place(shop, call)
 
     with_fastapi.install(app, None)
+    return over_asgi(app, body, headers)
+
+
+def over_asgi(app: Any, body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
     said: list[Any] = []
     incoming = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -74,7 +91,37 @@ def under_flask(shop: Shop, body: bytes, headers: dict[str, str]) -> tuple[int, 
     return answer.status_code, answer.get_json()
 
 
-@pytest.mark.parametrize("ask", [under_fastapi, under_flask])
+def under_starlette(shop: Shop, body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
+    read = with_starlette.signed_call(shop)
+
+    async def order(request: Request) -> JSONResponse:
+        return JSONResponse(place(shop, await read(request)))
+
+    app = Starlette(routes=[Route("/order", order, methods=["POST"])])
+    with_starlette.install(app, None)
+    return over_asgi(app, body, headers)
+
+
+def under_django(shop: Shop, body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
+    if not settings.configured:
+        settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}})
+    if not apps.ready:
+        django.setup()
+    from merchant_sdk.integrations.django import signed_call
+
+    def order(request: Any) -> JsonResponse:
+        return JsonResponse(place(shop, signed_call(request, shop)))
+
+    urls = ModuleType("urls_of_one_route")
+    urls.urlpatterns = [path("order", csrf_exempt(order))]  # type: ignore[attr-defined]
+    middleware = ["merchant_sdk.integrations.django.CommitBeforeReply"]
+    with override_settings(ROOT_URLCONF=urls, MIDDLEWARE=middleware, ALLOWED_HOSTS=["*"]):
+        sent = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in headers.items()}
+        answer = Client().generic("POST", "/order", body, "application/json", **sent)  # type: ignore[arg-type]
+    return answer.status_code, json.loads(answer.content)
+
+
+@pytest.mark.parametrize("ask", [under_fastapi, under_starlette, under_flask, under_django])
 def test_a_signed_route_orders_once_and_answers_the_rest_by_the_book(shop: Shop, ask: Any) -> None:
     """Section 6 and 5: 200 and its repeat, a refusal in words, 401 for a forged one, 400 for what is no call."""
 

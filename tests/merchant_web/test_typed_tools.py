@@ -299,6 +299,34 @@ def test_who_may_not_ask_gets_neither_an_order_nor_an_earlier_ones_answer(shop: 
     assert count(shop) == 1
 
 
+@pytest.mark.parametrize("answer", [False, Refused("not_yours", "Ask as yourself.")])
+def test_who_may_not_ask_is_shown_nothing_by_a_tool_that_only_reads(shop: Shop, answer: Any) -> None:
+    """9.1 at the shop: somebody else's order is not read out either."""
+    shown: list[str] = []
+
+    def only_the_first(read: Any) -> Any:
+        if read.call.context.conversation == "c-1":
+            return True
+        if isinstance(answer, Refused):
+            raise answer
+        return answer
+
+    @shop.tool(side_effecting=False, authorise=only_the_first)
+    def show_order(read: Any) -> str:
+        shown.append(read.call.context.conversation)
+        return "one dosa"
+
+    for conversation in ("c-1", "c-2"):
+        call = Call("read", "show_order", {}, Context("acme", conversation))
+        if conversation == "c-1":
+            assert shop.run_read(call, lambda result: result) == '"one dosa"'
+        else:
+            with pytest.raises(Refused) as refused:
+                shop.run_read(call, lambda result: result)
+            assert refused.value.code == ("not_yours" if isinstance(answer, Refused) else "not_authorised")
+    assert shown == ["c-1"]
+
+
 @pytest.mark.parametrize("said", [False, 0, "", [], Decimal(0)])
 @pytest.mark.parametrize("hook", ["authorise", "accept"])
 def test_a_hook_that_says_anything_but_yes_or_nothing_says_no(shop: Shop, hook: str, said: Any) -> None:
