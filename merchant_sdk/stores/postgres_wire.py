@@ -137,6 +137,11 @@ def doubt_names(connection: Any) -> None:
         connection.__dict__[_MARK] = _LASTING  # who lost them is known, and is no proxy
 
 
+def is_in_doubt(connection: Any) -> bool:
+    """Whether a statement of this transaction may have undone what came with BEGIN, and begun another."""
+    return _DOUBT in connection.__dict__
+
+
 def committed(connection: Any, results: Sequence[pq.abc.PGresult]) -> None:
     """After a message that ends with COMMIT. Raises TransactionMisuse where the server undid the work instead, which it
     does without an error in a transaction that failed before."""

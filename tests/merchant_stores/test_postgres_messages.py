@@ -22,7 +22,7 @@ from merchant_sdk.stores.sqlalchemy import SQLAlchemyStore
 from merchant_sdk.stores.sqlalchemy_async import AsyncSQLAlchemyStore, once_async
 
 INSERT = "INSERT INTO orders (buyer) VALUES ('b-1')"
-BEGUN_ANEW = "/* in hiding */ ROLLBACK AND CHAIN"
+BEGUN_ANEW = "SELECT 1; ROLLBACK AND CHAIN"
 
 
 @pytest.fixture
