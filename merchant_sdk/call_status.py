@@ -87,8 +87,10 @@ def _settle(store: Store, wanted: Record, wait_s: float, first_at: float | None)
             transaction.commit()
         return CallStatus("void")
     finally:
-        transaction.rollback()
-        transaction.close()
+        try:
+            transaction.rollback()
+        finally:  # also where a cancelled task ends
+            transaction.close()
 
 
 def _sent_after(pruned_before: float, first_at: float | None) -> bool:

@@ -110,13 +110,18 @@ def test_k7_11_no_kind_of_statement_is_sent_once_the_transaction_is_lost(
     store: Any, kept: Callable[[], tuple[int, int]], how: str, known: str | None
 ) -> None:
     """K7-11: also where the program goes on after the error."""
-    with pytest.raises(TransactionMisuse), once(store, CallKey("k1", "f"), now=lambda: 1.0, reply=known) as work:
-        _own_cursor(work.db)
-        driver = work.db.connection().connection if isinstance(work.db, Session) else work.db
-        with suppress(TransactionMisuse):
-            WRITES[how](driver.cursor())
-        if known is None:
-            work.reply("placed")
+
+    def place() -> None:
+        with once(store, CallKey("k1", "f"), now=lambda: 1.0, reply=known) as work:
+            _own_cursor(work.db)
+            driver = work.db.connection().connection if isinstance(work.db, Session) else work.db
+            with suppress(TransactionMisuse):
+                WRITES[how](driver.cursor())
+            if known is None:
+                work.reply("placed")
+
+    with pytest.raises(TransactionMisuse):
+        place()
     assert kept() == (0, 0)
 
 
@@ -131,12 +136,16 @@ async def test_k7_11_the_same_over_asyncio(
     engine = create_async_engine(url, poolclass=StaticPool)
     store = AsyncSQLAlchemyStore(async_sessionmaker(engine))
     await store.create_table()
-    with pytest.raises(TransactionMisuse):
+
+    async def place() -> None:
         async with once_async(store, CallKey("k1", "f"), now=lambda: 1.0, reply=known) as work:
             await work.db.execute(sa.text(text))
             await work.db.execute(sa.text(INSERT))
             if known is None:
                 work.reply("placed")
+
+    with pytest.raises(TransactionMisuse):
+        await place()
     await engine.dispose()
     assert kept() == (0, 0)
 
