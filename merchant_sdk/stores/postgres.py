@@ -14,7 +14,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from merchant_sdk.errors import OURS, TransactionMisuse
-from merchant_sdk.migrations import ddl
+from merchant_sdk.migrations import MADE_MEANWHILE, MAKING_TRIES, ddl
 from merchant_sdk.store import Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
 from merchant_sdk.stores.guarded_cursor import guarded
@@ -111,6 +111,7 @@ class PsycopgTransaction:
         for name in _GUARDED:
             ours.pop(name, None)
         self._connection.cursor_factory = self._factory
+        self._connection.row_factory = self._rows
         if self._status() != TransactionStatus.IDLE:
             self._connection.close()
         put_back(self._pool, self._connection, self._autocommit)
@@ -168,6 +169,7 @@ class PsycopgTransaction:
         ours["commit"] = ours["rollback"] = ours["__exit__"] = _refuse
         ours["transaction"] = self._savepoint
         self._factory: Any = self._connection.cursor_factory
+        self._rows: Any = self._connection.row_factory
         guard: Any = guarded  # its cache takes any class, which its type does not say
         self._connection.cursor_factory = guard(self._factory)
 
@@ -213,8 +215,7 @@ class PsycopgStore:
         self._wire = Wire()
         self._isolation = isolation
         if create_table:
-            with self._plain() as connection:
-                connection.execute((ddl("postgresql") + schema).encode())
+            self._make((ddl("postgresql") + schema).encode())
 
     def begin(self, wait_s: float | None = None) -> PsycopgTransaction:
         limits = () if wait_s is None else (limited(wait_s),)
@@ -238,6 +239,16 @@ class PsycopgStore:
         if self._own is not None:
             self._own.close()
 
+    def _make(self, tables: bytes) -> None:
+        for left in reversed(range(MAKING_TRIES)):
+            try:
+                with self._plain() as connection:
+                    connection.execute(tables)
+                return
+            except psycopg.Error as error:
+                if not left or error.sqlstate not in MADE_MEANWHILE:
+                    raise
+
     @contextmanager
     def _plain(self, first: str = "SELECT 1") -> Iterator[Connection]:
         for left in reversed(range(_DEAD_TRIES)):
@@ -250,9 +261,11 @@ class PsycopgStore:
                 put_back(self._pool, connection, autocommit)
                 if not left or not dead:
                     raise
+        rows: Any = connection.row_factory
         try:
             yield connection
         finally:
+            connection.row_factory = rows
             put_back(self._pool, connection, autocommit)
 
 

@@ -34,6 +34,9 @@ PIPELINES: Final = pq.version() >= 140000
 
 _SQL = STATEMENTS["postgresql"]
 _FAILED: Final = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
+# Results of their own, before that of their statement, where the merchant's last statement was a `stream`: the library
+# keeps its mode for the first of our message.
+_ROWS: Final = (pq.ExecStatus.SINGLE_TUPLE, pq.ExecStatus.TUPLES_CHUNK)
 _WORDS: Final = {word: word.encode() for word in ("call", "request", "succeeded", "refused")}
 _TYPES: Final = (25, 25, 25, 25, 25, 701)  # text and, for `at`, float8
 _BINARY: Final = (1,) * len(FIELDS)
@@ -197,7 +200,7 @@ def exchange(connection: Any, statements: Sequence[Statement]) -> Exchange:
         elif result.status == pq.ExecStatus.PIPELINE_SYNC:
             pgconn.exit_pipeline_mode()
             break
-        else:
+        elif result.status not in _ROWS:
             results.append(result)
     return _successes(connection, results, len(statements))
 
@@ -215,7 +218,8 @@ def _one_by_one(connection: Any, statements: Sequence[Statement]) -> Exchange:
             result = pgconn.get_result()
             if result is None:
                 break
-            results.append(result)
+            if result.status not in _ROWS:
+                results.append(result)
         _successes(connection, results, len(results))
     return results
 
