@@ -37,6 +37,8 @@ _FAILED: Final = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
 # Results of their own, before that of their statement, where the merchant's last statement was a `stream`: the library
 # keeps its mode for the first of our message.
 _ROWS: Final = (pq.ExecStatus.SINGLE_TUPLE, pq.ExecStatus.TUPLES_CHUNK)
+# A server without an encoding takes what it gets, and psycopg's own texts go there like this.
+_AS_UTF8: Final = frozenset({b"UTF8", b"SQL_ASCII"})
 _WORDS: Final = {word: word.encode() for word in ("call", "request", "succeeded", "refused")}
 _TYPES: Final = (25, 25, 25, 25, 25, 701)  # text and, for `at`, float8
 _BINARY: Final = (1,) * len(FIELDS)
@@ -104,7 +106,7 @@ class Wire:
 
     def of(self, record: Record, statement: Statement, connection: Any) -> Statement:
         """The statement for this record, as this connection, psycopg's sync or async one, knows it."""
-        utf8 = connection.pgconn.parameter_status(b"client_encoding") == b"UTF8"
+        utf8 = connection.pgconn.parameter_status(b"client_encoding") in _AS_UTF8
         encoding = "utf-8" if utf8 else connection.info.encoding
         values = (
             _WORDS[record.kind],
