@@ -51,6 +51,7 @@ from gateway.service.status_question import StatusQuestion
 from gateway.service.sweep import Sweep
 from gateway.service.waiting import Waiting
 from gateway.settings import Settings
+from gateway.start_remarks import start_remarks
 from gateway.web.app import Application, create_app
 from gateway.web.metrics import Metrics
 from gateway.web.services import Limits, Services
@@ -202,19 +203,8 @@ class _World:
 
     async def adopt_files(self) -> None:
         await AdoptFiles(registry=self.registry, tools=self.register_tool)()
-        grace_s = self._settings.stop.grace_s
-        slow = [each.tool for each in self.registry.stored_tools() if each.tool and each.tool.timeout_s >= grace_s]
-        if slow:
-            slowest = max(slow, key=lambda tool: tool.timeout_s)
-            _log.warning(
-                "stop.grace_s is not longer than what tools may take: a stop would leave their calls unknown",
-                extra={
-                    "grace_s": grace_s,
-                    "tools": len(slow),
-                    "slowest": f"{slowest.company}/{slowest.name}",
-                    "timeout_s": slowest.timeout_s,
-                },
-            )
+        for remark, more in start_remarks(self._settings, self.registry):
+            _log.warning(remark, extra=more)
 
     def gateway(self, ledger_ended: asyncio.Event) -> Gateway:
         limits = CallLimits(

@@ -60,7 +60,7 @@ class Work:
     @property
     def db(self) -> Any:
         """The connection inside the transaction. Raises AlreadyDone when there is nothing to write."""
-        if self.done:
+        if self._found is not None:
             raise AlreadyDone("this was done before: return work.answer, write nothing")
         self._touched = True
         return self._transaction.db
@@ -130,16 +130,16 @@ class Work:
         if self._state != "new":
             raise Misuse("a Work is entered once")
         self._level.claim(self._key)
-        with entering:
-            self._open = self._store.begin()
-        self._state = "open"
-        nesting.entered(self._level)
-        units.opened("`once`", lambda: self._state == "open", key=self)
         try:
             with entering:
+                self._open = self._store.begin()
+                self._state = "open"
+                nesting.entered(self._level)
+                units.opened("`once`", lambda: self._state == "open", key=self)
                 self._find([self._key], "", tries=CLAIM_TRIES)
         except BaseException:
-            self._end(commit=False)
+            if self._open is not None:
+                self._end(commit=False)
             raise
         return self
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from merchant_sdk.errors import MerchantError
 
@@ -20,8 +19,7 @@ UNFINISHED = ""
 committed, it says that somebody ended the transaction inside the work."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """What was committed under one key. `reply` is JSON text, `at` when, in Unix seconds.
 
     An empty `fingerprint` stands for every request: only a tombstone has it.

@@ -1,7 +1,7 @@
 """Cursors of psycopg that send no statement which ends or begins the transaction (`transaction_words`), and none at
 all once it is lost: kept without the claim, what they write would be a second order.
 
-Our own statements go another way (`postgres_wire`), whose names the merchant's statements can drop.
+Our own statements go another way (`postgres_statements`), whose names the merchant's statements can drop.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import re
 from functools import cache
 from typing import Any
 
-from psycopg.pq import TransactionStatus
-
 from merchant_sdk.errors import TransactionMisuse
-from merchant_sdk.stores.postgres_wire import doubt_names
+from merchant_sdk.stores.postgres_statements import doubt_names
+from merchant_sdk.stores.postgres_wire import IDLE
 from merchant_sdk.stores.transaction_words import refuse_ends
 
 # What makes psycopg drop all that was prepared, our statements too, or may have undone the claim; wherever it stands in
@@ -50,7 +49,7 @@ class _Guard:
 
     def _refuse_lost(self) -> None:
         # A statement that ended it in a way nobody sees: behind another in one text, on a cursor of another make.
-        if self.connection.pgconn.transaction_status == TransactionStatus.IDLE:
+        if self.connection.pgconn.transaction_status == IDLE:
             raise TransactionMisuse("the transaction ended inside the work: this was not sent")
 
 

@@ -1,6 +1,6 @@
 """`once` on PostgreSQL through psycopg 3, with no round trip of its own on the common path.
 
-The claim travels with BEGIN in one message, the reply with COMMIT in another (`postgres_wire`).
+The claim travels with BEGIN in one message, the reply with COMMIT in another (`postgres_statements`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Literal, NoReturn
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 
 from merchant_sdk.errors import OURS, TransactionMisuse
@@ -18,22 +18,22 @@ from merchant_sdk.migrations import MADE_MEANWHILE, MAKING_TRIES, ddl
 from merchant_sdk.store import Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
 from merchant_sdk.stores.guarded_cursor import guarded
-from merchant_sdk.stores.postgres_wire import (
-    BEGIN_TRIES,
+from merchant_sdk.stores.postgres_statements import (
     CLAIM,
     COMMIT,
     PUT,
     ROLLBACK,
+    Names,
     Statement,
-    Wire,
     begin,
     committed,
     doubt_names,
     is_in_doubt,
     limited,
+    of,
     putting,
-    say,
 )
+from merchant_sdk.stores.postgres_wire import IDLE, INERROR, INTRANS, say
 from merchant_sdk.stores.psycopg_pools import Connection, IdleConnections, Pool, put_back, taken
 from merchant_sdk.stores.records import Parameters, Records, pyformat
 
@@ -43,14 +43,15 @@ Isolation = Literal["read committed", "repeatable read", "serializable"]
 class PsycopgTransaction:
     """See `store.Transaction`. Begins with its first claim."""
 
-    def __init__(self, pool: Pool, wire: Wire, isolation: Isolation | None, limits: Sequence[Statement]) -> None:
+    def __init__(self, pool: Pool, names: Names, isolation: Isolation | None, limits: Sequence[Statement]) -> None:
         self._pool = pool
-        self._wire = wire
+        self._names = names
         self._isolation = isolation
         self._limits = limits
         self._connection, self._autocommit = taken(pool)
         self._kept: Record | None = None
         self._late: list[Record] = []
+        self._returned = False
         self._guard()
 
     @property
@@ -59,12 +60,12 @@ class PsycopgTransaction:
 
     def claim(self, wanted: Record) -> Record | None:
         with claiming:
-            if self._status() == TransactionStatus.IDLE:
+            if self._status() == IDLE:
                 written = self._begin_and_claim(wanted)
                 if written == 1:
                     self._kept = wanted
             else:
-                written = say(self._connection, self._said(CLAIM, wanted))[-1].command_tuples
+                written = self._say(of(wanted, CLAIM, self._connection))[-1].command_tuples
             if written == 1:
                 return None
             found = self._records().find(wanted.kind, wanted.key)
@@ -84,23 +85,22 @@ class PsycopgTransaction:
     def undo_work(self) -> None:
         self._kept = None
         self._late = []
-        if self._status() != TransactionStatus.IDLE:
+        if self._status() != IDLE:
             say(self._connection, ROLLBACK)
 
     def commit(self) -> None:
         # In a transaction that failed, COMMIT would be a ROLLBACK without an error.
-        if self._status() != TransactionStatus.INTRANS:
+        if self._status() != INTRANS:
             raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
-        puts = [self._said(PUT, record) for record in self._late]
+        puts = [of(record, PUT, self._connection) for record in self._late]
         with putting:
-            end = self._wire.plain(COMMIT, self._connection)
-            committed(self._connection, say(self._connection, *puts, end))
+            committed(self._connection, self._say(*puts, COMMIT))
 
     def rollback(self) -> None:
         # Whatever fails here, a connection that is not idle is closed, which rolls back. So is one that was interrupted
         # inside a message: what it was to wait for may take as long as a twin.
         with suppress(psycopg.Error, TransactionMisuse):
-            if self._status() in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+            if self._status() in (INTRANS, INERROR):
                 say(self._connection, ROLLBACK)
 
     def close(self) -> None:
@@ -112,43 +112,35 @@ class PsycopgTransaction:
             ours.pop(name, None)
         self._connection.cursor_factory = self._factory
         self._connection.row_factory = self._rows
-        if self._status() != TransactionStatus.IDLE:
+        if self._status() != IDLE:
             self._connection.close()
         put_back(self._pool, self._connection, self._autocommit)
 
     def _begin_and_claim(self, wanted: Record) -> int | None:
-        for left in reversed(range(_DEAD_TRIES)):
+        for left in reversed(range(_BEGIN_TRIES)):
+            connection = self._connection
             try:
-                return self._try_to_begin(wanted)
-            except psycopg.OperationalError:
-                # A connection that died while it was idle (a restart, a proxy): nothing was begun on it. The pool
-                # may hold more of them.
-                if not left or not self._connection.closed:
-                    raise
-                self.close()
-                self._connection, self._autocommit = taken(self._pool)
-                self._guard()
-        raise AssertionError
-
-    def _try_to_begin(self, wanted: Record) -> int | None:
-        for left in reversed(range(BEGIN_TRIES)):
-            try:
-                if names := self._wire.prepare(self._connection):
-                    say(self._connection, *names)
-                    self._wire.prepared(self._connection)
-                first = self._wire.plain(begin(self._connection, self._isolation), self._connection)
-                said = say(self._connection, first, *self._limits, self._said(CLAIM, wanted))
+                if missing := self._names.prepare(connection):
+                    say(connection, *missing)
+                    self._names.prepared(connection)
+                said = self._say(begin(connection, self._isolation), *self._limits, of(wanted, CLAIM, connection))
             except psycopg.Error as error:
-                if not left or not self._wire.names_are_gone(self._connection, error):
+                if left and connection.closed and isinstance(error, psycopg.OperationalError):
+                    # It died while it was idle (a restart, a proxy): nothing was begun on it.
+                    self.close()
+                    self._connection, self._autocommit = taken(self._pool)
+                    self._guard()
+                elif left and self._names.names_are_gone(connection, error):
+                    self.undo_work()
+                else:
                     raise
-                self.undo_work()
             else:
-                self._wire.begun(self._connection)
+                self._names.begun(connection)
                 return said[-1].command_tuples
         raise AssertionError
 
-    def _said(self, statement: Statement, record: Record) -> Statement:
-        return self._wire.of(record, statement, self._connection)
+    def _say(self, *statements: Statement) -> list[PGresult]:
+        return say(self._connection, *statements, named=self._names.knows(self._connection))
 
     def _records(self) -> Records:
         connection = self._connection
@@ -174,7 +166,7 @@ class PsycopgTransaction:
         self._connection.cursor_factory = guard(self._factory)
 
 
-_DEAD_TRIES = 64
+_BEGIN_TRIES = 64
 """How many dead connections of one pool are passed over before the database is taken to be gone."""
 
 _GUARDED = ("commit", "rollback", "__exit__", "transaction")
@@ -212,14 +204,14 @@ class PsycopgStore:
         self.max_writers = max_writers
         self._own = IdleConnections(lambda: _connect(database)) if isinstance(database, str) else None
         self._pool: Pool = self._own or database  # type: ignore[assignment]
-        self._wire = Wire()
+        self._names = Names()
         self._isolation = isolation
         if create_table:
             self._make((ddl("postgresql") + schema).encode())
 
     def begin(self, wait_s: float | None = None) -> PsycopgTransaction:
         limits = () if wait_s is None else (limited(wait_s),)
-        return PsycopgTransaction(self._pool, self._wire, self._isolation, limits)
+        return PsycopgTransaction(self._pool, self._names, self._isolation, limits)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -251,7 +243,7 @@ class PsycopgStore:
 
     @contextmanager
     def _plain(self, first: str = "SELECT 1") -> Iterator[Connection]:
-        for left in reversed(range(_DEAD_TRIES)):
+        for left in reversed(range(_BEGIN_TRIES)):
             connection, autocommit = taken(self._pool)
             try:
                 connection.execute(first.encode())

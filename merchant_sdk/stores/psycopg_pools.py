@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
 import psycopg
-from psycopg.pq import TransactionStatus
 
 from merchant_sdk.errors import TransactionMisuse
+from merchant_sdk.stores.postgres_wire import IDLE, UNKNOWN
 
 Connection = psycopg.Connection[Any]
+
+_AT_REST = (IDLE, UNKNOWN)
 
 
 class Pool(Protocol):
@@ -31,39 +32,40 @@ class IdleConnections:
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
-        self._lock = threading.Lock()
+        # Without a lock, which a fork would find held for ever: `pop` and `append` are whole in themselves.
         self._idle: list[Connection] = []
         self._pid = os.getpid()
 
     def getconn(self) -> Connection:
-        with self._lock:
-            if self._pid != os.getpid():
-                # The parent's sockets: closing them here would end its sessions.
-                self._idle, self._pid = [], os.getpid()
-            while self._idle:
+        if self._pid != os.getpid():
+            # The parent's sockets: closing them here would end its sessions.
+            self._idle, self._pid = [], os.getpid()
+        while self._idle:
+            try:
                 connection = self._idle.pop()
-                if not connection.closed:
-                    return connection
+            except IndexError:
+                break
+            if not connection.closed:
+                return connection
         return self._connect()
 
     def putconn(self, conn: Connection) -> None:
-        if conn.pgconn.transaction_status != TransactionStatus.IDLE:  # a closed one is UNKNOWN
+        if conn.pgconn.transaction_status != IDLE:  # a closed one is UNKNOWN
             conn.close()
             return
-        with self._lock:
-            self._idle.append(conn)
+        self._idle.append(conn)
 
     def close(self) -> None:
         """Close what is idle."""
-        with self._lock:
-            while self._idle:
+        with suppress(IndexError):
+            while True:
                 self._idle.pop().close()
 
 
 def taken(pool: Pool) -> tuple[Connection, bool]:
     """A connection of the pool's in autocommit, and how it was. Raises TransactionMisuse if it is not idle."""
     connection = pool.getconn()
-    if connection.pgconn.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
+    if connection.pgconn.transaction_status not in _AT_REST:
         pool.putconn(connection)
         raise TransactionMisuse("a transaction is open already on the connection that the pool gave: it is not ours")
     autocommit = connection.autocommit

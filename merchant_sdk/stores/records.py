@@ -18,8 +18,8 @@ from merchant_sdk.errors import TransactionMisuse
 from merchant_sdk.store import UNFINISHED, Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
 
-FIELDS: Final = ("kind", "key", "fingerprint", "outcome", "reply", "at")
-"""Of a Record, and the columns of the table."""
+FIELDS: Final = Record._fields
+"""The columns of the table."""
 Vendor = Literal["postgresql", "sqlite", "mysql"]
 Parameters = Mapping[str, Any]
 Execute = Callable[[str, Parameters], tuple[int, Sequence[Sequence[Any]]]]
@@ -136,7 +136,7 @@ class Records:
         """See `store.Transaction.claim`."""
         with claiming:
             for _ in range(_FIND_TRIES):
-                written, _rows = self._execute(self._statements.claim, {**_values(wanted), "reply": UNFINISHED})
+                written, _rows = self._execute(self._statements.claim, wanted._asdict() | {"reply": UNFINISHED})
                 if written == 1:
                     return None
                 found = self.find(wanted.kind, wanted.key)
@@ -152,7 +152,7 @@ class Records:
     def put(self, records: Sequence[Record]) -> None:
         """See `store.Transaction.put`."""
         for record in records:
-            written, _rows = self._execute(self._statements.put, _values(record))
+            written, _rows = self._execute(self._statements.put, record._asdict())
             if written != 1:
                 # InnoDB ends a transaction at a deadlock, and what follows would run in a new one.
                 raise TransactionMisuse("the transaction of this work ended before the block did; nothing is stored")
@@ -167,11 +167,6 @@ class Records:
         if dropped:
             self._execute(self._statements.pruned, {"before": before})
         return dropped
-
-
-def _values(record: Record) -> dict[str, Any]:
-    # Not `asdict`, which copies deeply.
-    return {name: getattr(record, name) for name in FIELDS}
 
 
 def record_of(row: Sequence[Any]) -> Record:

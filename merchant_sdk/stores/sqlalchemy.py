@@ -258,11 +258,11 @@ def _wire_of(dialect: Any) -> Callable[[sqlalchemy.Connection], Any] | None:
     """What makes a claim cost no round trip, where the driver can."""
     if dialect.driver not in ("psycopg", "psycopg_async"):
         return None
-    from merchant_sdk.stores.postgres_wire import Wire
+    from merchant_sdk.stores.postgres_statements import Names
     from merchant_sdk.stores.sqlalchemy_psycopg import PsycopgConnection
 
-    wire = Wire()
-    return lambda connection: PsycopgConnection(connection, wire)
+    names = Names()
+    return lambda connection: PsycopgConnection(connection, names)
 
 
 def begin_reading(session: Session, vendor: Vendor) -> None:

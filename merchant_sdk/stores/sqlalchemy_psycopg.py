@@ -18,22 +18,22 @@ from sqlalchemy.util import await_only
 from merchant_sdk.errors import TransactionMisuse
 from merchant_sdk.store import Record
 from merchant_sdk.stores.guarded_cursor import guarded
-from merchant_sdk.stores.postgres_wire import (
+from merchant_sdk.stores.postgres_statements import (
     BEGIN_TRIES,
     CLAIM,
     COMMIT,
     PUT,
     ROLLBACK,
+    Names,
     Statement,
-    Wire,
     begin,
     committed,
     doubt_names,
     is_in_doubt,
+    of,
     putting,
-    say,
-    say_async,
 )
+from merchant_sdk.stores.postgres_wire import IDLE, INTRANS, say, say_async
 
 _ENDS = ("commit", "rollback")
 
@@ -41,12 +41,12 @@ _ENDS = ("commit", "rollback")
 class PsycopgConnection:
     """The claims and the replies of one transaction."""
 
-    def __init__(self, connection: sqlalchemy.Connection, wire: Wire) -> None:
+    def __init__(self, connection: sqlalchemy.Connection, names: Names) -> None:
         self._connection = connection
         raw: Any = connection.connection.driver_connection
         self._raw = raw
         self._async = isinstance(self._raw, psycopg.AsyncConnection)
-        self._wire = wire
+        self._names = names
         self._began = False
         self._kept: Record | None = None
         self._late: list[Record] = []
@@ -64,7 +64,7 @@ class PsycopgConnection:
     def claim(self, wanted: Record) -> bool:
         """Whether the row was written. Raises DBAPIError."""
         try:
-            if self._raw.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+            if self._raw.pgconn.transaction_status == IDLE:
                 written = self._begin_and_claim(wanted)
                 self._kept = wanted if written else None
                 return written
@@ -113,18 +113,18 @@ class PsycopgConnection:
 
     def _puts(self, late: Sequence[Record]) -> list[Statement]:
         # Made when they are sent: a hook may have dropped their names meanwhile.
-        return [self._wire.of(record, PUT, self._raw) for record in late]
+        return [of(record, PUT, self._raw) for record in late]
 
     def _commit(self) -> None:
-        puts, end = self._puts(self._own_ends()), self._wire.plain(COMMIT, self._raw)
+        puts = self._puts(self._own_ends())
         with putting:
-            committed(self._raw, say(self._raw, *puts, end))
+            committed(self._raw, say(self._raw, *puts, COMMIT, named=self._names.knows(self._raw)))
         self._sent = True
 
     async def _commit_async(self) -> None:
-        puts, end = self._puts(self._own_ends()), self._wire.plain(COMMIT, self._raw)
+        puts = self._puts(self._own_ends())
         with putting:
-            committed(self._raw, await say_async(self._raw, *puts, end))
+            committed(self._raw, await say_async(self._raw, *puts, COMMIT, named=self._names.knows(self._raw)))
         self._sent = True
 
     def _rollback(self) -> None:
@@ -137,32 +137,35 @@ class PsycopgConnection:
 
     def check(self) -> None:
         """Raises TransactionMisuse where COMMIT would be a ROLLBACK without an error."""
-        if self._raw.pgconn.transaction_status != pq.TransactionStatus.INTRANS:
+        if self._raw.pgconn.transaction_status != INTRANS:
             raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
 
     def _begin_and_claim(self, wanted: Record) -> bool:
         first, self._began = begin(self._raw), True
         for left in reversed(range(BEGIN_TRIES)):
             try:
-                if names := self._wire.prepare(self._raw):
-                    self._say(*names)
-                    self._wire.prepared(self._raw)
-                written = self._claimed(wanted, self._wire.plain(first, self._raw))
+                if missing := self._names.prepare(self._raw):
+                    self._say(*missing)
+                    self._names.prepared(self._raw)
+                written = self._claimed(wanted, first)
             except psycopg.Error as error:
-                if not left or not self._wire.names_are_gone(self._raw, error):
+                if not left or not self._names.names_are_gone(self._raw, error):
                     raise
-                if self._raw.pgconn.transaction_status != pq.TransactionStatus.IDLE:
+                if self._raw.pgconn.transaction_status != IDLE:
                     self._say(ROLLBACK)
             else:
-                self._wire.begun(self._raw)
+                self._names.begun(self._raw)
                 return written
         raise AssertionError
 
     def _claimed(self, wanted: Record, *before: Statement) -> bool:
-        return self._say(*before, self._wire.of(wanted, CLAIM, self._raw))[-1].command_tuples == 1
+        return self._say(*before, of(wanted, CLAIM, self._raw))[-1].command_tuples == 1
 
     def _say(self, *statements: Statement) -> list[pq.abc.PGresult]:
-        return await_only(say_async(self._raw, *statements)) if self._async else say(self._raw, *statements)
+        named = self._names.knows(self._raw)
+        if self._async:
+            return await_only(say_async(self._raw, *statements, named=named))
+        return say(self._raw, *statements, named=named)
 
     def _as_sqlalchemys(self, error: psycopg.Error) -> BaseException:
         if self._raw.closed:

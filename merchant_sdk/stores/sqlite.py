@@ -10,7 +10,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import astuple
 from os import PathLike, fspath
 from typing import Any, Literal, NoReturn
 
@@ -94,7 +93,7 @@ class SQLiteTransaction:
         return None if row is None else Record(*row)
 
     def put(self, records: Sequence[Record]) -> None:
-        self._raw().executemany(_PUT, [astuple(record) for record in records])
+        self._raw().executemany(_PUT, records)
 
     def forget(self, kind: Kind, key: str) -> None:
         self._raw().execute(_FORGET, (kind, key))

@@ -99,6 +99,7 @@ def test_all_is_what_is_exported() -> None:
 FOREIGN = {
     "stores/postgres.py": {"psycopg"},
     "stores/fit_sessions.py": {"sqlalchemy"},
+    "stores/postgres_statements.py": {"psycopg"},
     "stores/postgres_wire.py": {"psycopg"},
     "stores/psycopg_pools.py": {"psycopg"},
     "stores/sqlalchemy_guard.py": {"sqlalchemy"},

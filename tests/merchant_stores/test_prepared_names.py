@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from merchant_sdk import CallKey, RequestKey, TransactionMisuse, once
 from merchant_sdk.stores import sqlalchemy_psycopg
 from merchant_sdk.stores.postgres import PsycopgStore
-from merchant_sdk.stores.postgres_wire import Wire
+from merchant_sdk.stores.postgres_statements import Names
 from merchant_sdk.stores.sqlalchemy import SQLAlchemyStore
 
 INSERT = "INSERT INTO orders (buyer) VALUES ('b-1')"
@@ -120,11 +120,11 @@ class Named:
 
 def test_k7_02_two_claims_that_meet_a_proxy_at_once_are_both_begun_anew() -> None:
     """K7-02: the second to be told must not be answered with the driver's error."""
-    wire, told = Wire(), psycopg.errors.InvalidSqlStatementName()
+    names, told = Names(), psycopg.errors.InvalidSqlStatementName()
     connections = [Named(), Named()]
     for connection in connections:
-        wire.prepared(connection)
-    assert [wire.names_are_gone(connection, told) for connection in connections] == [True, True]
+        names.prepared(connection)
+    assert [names.names_are_gone(connection, told) for connection in connections] == [True, True]
 
 
 def test_k7_11_a_hook_that_has_begun_meets_no_unknown_name(postgres_database: str) -> None:
