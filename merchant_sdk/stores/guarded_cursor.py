@@ -61,7 +61,8 @@ def guarded(factory: Any) -> Any:
 
     def make(*args: Any, **options: Any) -> Any:
         made = factory(*args, **options)
-        made.__class__ = guarded(type(made))
+        kind: Any = type(made)
+        made.__class__ = guarded(kind)
         return made
 
     return make
