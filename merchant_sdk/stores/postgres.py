@@ -5,6 +5,7 @@ The claim travels with BEGIN in one message, the reply with COMMIT in another (`
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal, NoReturn
@@ -201,6 +202,10 @@ class PsycopgStore:
         isolation: Isolation | None = None,
         max_writers: int = 16,
     ) -> None:
+        if not isinstance(database, str) and not _is_pool(database):
+            raise TypeError(
+                "PsycopgStore takes a connection string or a psycopg_pool.ConnectionPool (not an async one)"
+            )
         self.max_writers = max_writers
         self._own = IdleConnections(lambda: _connect(database)) if isinstance(database, str) else None
         self._pool: Pool = self._own or database  # type: ignore[assignment]
@@ -259,6 +264,11 @@ class PsycopgStore:
         finally:
             connection.row_factory = rows
             put_back(self._pool, connection, autocommit)
+
+
+def _is_pool(database: Any) -> bool:
+    asked = getattr(database, "getconn", None)
+    return asked is not None and not inspect.iscoroutinefunction(asked)
 
 
 def _connect(conninfo: str) -> Connection:

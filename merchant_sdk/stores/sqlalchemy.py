@@ -95,7 +95,7 @@ class SQLAlchemyTransaction:
         with guard.ours():
             self._session.rollback()
         self._unlisten()
-        guard.began = self._connection = None
+        guard.began = guard.connection = self._connection = None
 
     def commit(self) -> None:
         guard = self._owned()
@@ -154,7 +154,7 @@ class SQLAlchemyTransaction:
             self._guard = Guard(self._session)
         connection = self._session.connection()
         refuse_autocommit(connection)
-        self._connection = connection
+        self._connection = self._guard.connection = connection
         # A savepoint that others opened, or a commit in two phases, ends without the driver's `commit`.
         self._plain = not connection.in_nested_transaction() and not self._session.twophase
         self._guard.began = self._session.get_transaction()

@@ -17,6 +17,12 @@ _ENDS = re.compile(
     re.I | re.S,
 )
 
+WRITES = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*+(?:INSERT|UPDATE|DELETE|REPLACE|MERGE|CALL|TRUNCATE|WITH\b.*\b(?:INSERT|UPDATE|DELETE))\b",
+    re.I | re.S,
+)
+"""A statement that writes, as far as its first words tell."""
+
 
 def refuse_ends(text: str) -> None:
     """Raises TransactionMisuse."""
