@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     raise
                 print(
                     f"oncegate {name} needs the server's libraries (no {missing.name}): "
-                    "pip install 'oncegate[gateway]'",
+                    "pip install 'oncegate[gateway]', or in a clone pip install '.[gateway]'",
                     file=sys.stderr,
                 )
                 return 2

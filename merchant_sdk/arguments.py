@@ -35,6 +35,11 @@ def signature_of(function: Callable[..., Any]) -> Signature:
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or parameters[0].kind not in _POSITIONAL:
         raise TypeError(f"{function.__qualname__}: the first parameter takes the work")
+    if _is_an_argument(hints.get(parameters[0].name, Any)):
+        raise TypeError(
+            f"{function.__qualname__}: the first parameter takes the work, and {parameters[0]} looks like an argument: "
+            "put a parameter for the work before it"
+        )
     fields: dict[str, tuple[Shape, bool]] = {}
     defs: dict[str, Schema] = {}
     for parameter in parameters[1:]:
@@ -50,6 +55,17 @@ def signature_of(function: Callable[..., Any]) -> Signature:
     shape = fields[whole][0] if whole and not defaults else object_shape(fields, dict)
     schema = shape.schema | ({"$defs": defs} if defs else {})
     return Signature(shape, schema, defaults, None if defaults else whole)
+
+
+def _is_an_argument(annotation: Any) -> bool:
+    """Whether JSON could fill it. What the SDK hands in could be filled too, being dataclasses."""
+    if annotation is Any or getattr(annotation, "__module__", "").partition(".")[0] == "merchant_sdk":
+        return False
+    try:
+        shape_of(annotation, {})
+    except (TypeError, NameError):
+        return False
+    return True
 
 
 def read_arguments(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,18 +56,32 @@ _BOUNDS: dict[str, tuple[str, str, Callable[[Any, Any], bool], str]] = {
     "max_length": ("maxLength", "maxItems", lambda value, bound: _length(value, bound) <= bound, "at most this long:"),
     "pattern": ("pattern", "pattern", lambda v, p: not isinstance(v, str) or bool(re.search(p, v)), "of the form"),
 }
+_NUMBERS, _LONG = frozenset({"integer", "number"}), frozenset({"string", "array"})
+_SAID_OF: dict[str, frozenset[str]] = {
+    "minimum": _NUMBERS,
+    "maximum": _NUMBERS,
+    "min_length": _LONG,
+    "max_length": _LONG,
+    "pattern": frozenset({"string"}),
+}
 
 
 def _length(value: Any, otherwise: int) -> int:
     return len(value) if isinstance(value, str | list) else otherwise
 
 
+def _in_words(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aio" else f"a {kind}"
+
+
 def bounded(shape: Shape, arg: Arg) -> Shape:
     """The shape within the bounds of `arg`. Raises TypeError for a bound that would not be kept."""
     schema = dict(shape.schema)
     bounds = [(name, getattr(arg, name)) for name in _BOUNDS if getattr(arg, name) is not None]
-    if bounds and schema.get("type") == "object":
-        raise TypeError(f"Arg({bounds[0][0]}=...) says nothing about an object")
+    kind = schema.get("type")
+    for name, _ in bounds:
+        if kind is not None and kind not in _SAID_OF[name]:
+            raise TypeError(f"Arg({name}=...) says nothing about {_in_words(kind)}")
     for name, bound in bounds:
         keyword = _BOUNDS[name][schema.get("type") == "array"]
         schema[str(keyword)] = float(bound) if isinstance(bound, Decimal) else bound

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from merchant_sdk.call_status import call_status
-from merchant_sdk.errors import MalformedCall, OutcomeUnknown, Refused, SignatureError, StoreBusy
+from merchant_sdk.errors import KeyInputError, MalformedCall, OutcomeUnknown, Refused, SignatureError, StoreBusy
 from merchant_sdk.hooks import Finish
 from merchant_sdk.reply import to_json
 from merchant_sdk.shop import Shop
@@ -131,6 +131,8 @@ def reply_to(error: Exception) -> Reply:
         _log.warning("call refused: %s", error)
         return error_reply(400, "malformed_call", f"This is not a call: {error}.")
     if isinstance(error, Refused):
+        if isinstance(error.__cause__, KeyInputError):  # of what came, or of what the shop's own code put in
+            _log.warning("%s: %s", error.code, error.__cause__)
         return error_reply(error.status, error.code, error.message)
     if isinstance(error, StoreBusy):
         # 429 tells the gateway that nothing was executed, which is true: the work never began.

@@ -62,6 +62,8 @@ def derive(key: Hook, handed: Any, arguments: dict[str, Any], finish: Finish) ->
         raise Refused("invalid_purchase", f"This cannot be ordered: {error}.") from error
     if inspect.isawaitable(derived):
         raise Misuse(_NOT_AWAITED)
+    if not isinstance(derived, RequestKey):
+        raise Misuse(f"key returns what request_key, redeem or given_key makes, not {type(derived).__name__}")
     return derived
 
 

@@ -101,7 +101,7 @@ def given_key(
 
 def purchase_parts(purpose: str, buyer: str, cart: Sequence[Line], currency: str | None) -> list[bytes]:
     """Purpose, buyer and the merged cart as an unambiguous list of parts. Raises as `request_key` does."""
-    if not isinstance(buyer, str) or not buyer.strip():
+    if buyer is None or (isinstance(buyer, str) and not buyer.strip()):
         raise KeyInputError("buyer is required: a guest without an id needs an issued token")
     if currency is not None:
         exponent(currency)
@@ -122,7 +122,9 @@ def purchase_fingerprint(what: Iterable[bytes], details: Mapping[str, str] | Non
 
 def text_part(name: str, value: str) -> bytes:
     """Non-empty text in NFC as UTF-8, at most 1,024 bytes. Raises KeyInputError naming the field."""
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str):
+        raise KeyInputError(f"{name} is a text, not {type(value).__name__}")
+    if not value:
         raise KeyInputError(f"{name} is a text that is not empty")
     if len(value) > _LONGEST_TEXT:
         raise KeyInputError(f"{name} is at most {_LONGEST_TEXT} bytes")
@@ -163,7 +165,8 @@ def _price(price: Amount | None, currency: str | None) -> bytes:
 def _pairs(name: str, texts: Mapping[str, str]) -> _Pairs:
     if not isinstance(texts, Mapping):
         raise KeyInputError(f"{name} is a mapping of texts to texts")
-    pairs = tuple(sorted((text_part(name, key), text_part(name, value)) for key, value in texts.items()))
+    names, values = f"a name in {name}", f"a value in {name}"
+    pairs = tuple(sorted((text_part(names, key), text_part(values, value)) for key, value in texts.items()))
     if len({key for key, _ in pairs}) < len(pairs):
         raise KeyInputError(f"{name} names one thing twice")
     return pairs

@@ -23,7 +23,7 @@ from merchant_sdk.hooks import Finish, allow, check_hooks, derive, finishing
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.once import Work, once
 from merchant_sdk.reply import to_json
-from merchant_sdk.signing import secret_bytes
+from merchant_sdk.signing import check_secrets
 from merchant_sdk.store import AsyncStore, Store
 from merchant_sdk.stores.failures import entering
 from merchant_sdk.stores.sqlite import SQLiteStore
@@ -113,7 +113,7 @@ class Shop:
     are all signing secrets valid today. `endpoint` (the URL the gateway reaches it at) and `company` (its name
     there) are for registering only. `lint` is asked about each tool when it is defined, and what it says becomes
     a warning; the gateway's own findings come with `oncegate tools register`. Raises SecretError for an
-    unusable secret.
+    unusable secret or for none, TypeError for a database that is neither.
     """
 
     def __init__(
@@ -127,8 +127,7 @@ class Shop:
         company: str | None = None,
         lint: Lint | None = None,
     ) -> None:
-        for secret in secrets:
-            secret_bytes(secret)
+        check_secrets(secrets)
         self.on_loop: AsyncStore | None = None
         """The store as it was given, where its connections live on the server's event loop."""
         if isinstance(database, str | PathLike):
@@ -137,6 +136,11 @@ class Shop:
             given: Any = database
             self.on_loop = given if hasattr(given, "sync") else None
             self.store = given.sync if hasattr(given, "sync") else given
+        if not hasattr(self.store, "max_writers"):
+            raise TypeError(
+                f"a database is a path (SQLite) or a store of merchant_sdk.stores, not {type(database).__name__}: "
+                "PsycopgStore, SQLAlchemyStore, AsyncSQLAlchemyStore or DjangoStore, made of yours"
+            )
         self.tools: dict[str, Tool] = {}
         self.now = now
         self.endpoint = endpoint
@@ -159,6 +163,8 @@ class Shop:
 
     def tool(
         self,
+        without_brackets: None = None,
+        /,
         *,
         name: str | None = None,
         side_effecting: bool = True,
@@ -185,6 +191,9 @@ class Shop:
         The rest is for the gateway; `description` is the docstring unless given. Raises TypeError or ValueError at
         import for a function that could not be called.
         """
+
+        if without_brackets is not None:
+            raise TypeError("write @shop.tool(), with brackets, also where nothing is in them")
 
         def register(function: Function) -> Function:
             tool_name = name or function.__name__

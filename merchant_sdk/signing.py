@@ -25,6 +25,7 @@ Headers = Mapping[str, str] | Mapping[bytes, bytes] | Iterable[tuple[bytes, byte
 
 SECRET_PREFIX = "whsec_"  # noqa: S105  (the public prefix of every secret)
 TOLERANCE_S = 300
+_WHERE_FROM = "copy it whole, as `oncegate secrets add` shows it"
 
 _ID, _TIMESTAMP, _SIGNATURE = b"webhook-id", b"webhook-timestamp", b"webhook-signature"
 _LONGEST = {_ID: 1024, _TIMESTAMP: 12, _SIGNATURE: 4096}  # bytes; beyond it nothing is looked at
@@ -42,15 +43,25 @@ class Verified:
 def secret_bytes(secret: str) -> bytes:
     """The key behind a `whsec_` secret. Raises SecretError, which does not show it."""
     if not isinstance(secret, str) or not secret.startswith(SECRET_PREFIX):
-        raise SecretError(f"a signing secret starts with {SECRET_PREFIX}")
+        raise SecretError(f"a signing secret starts with {SECRET_PREFIX}, and this does not: {_WHERE_FROM}")
     try:
         key = base64.b64decode(secret[len(SECRET_PREFIX) :].encode(), validate=True)
     except (binascii.Error, UnicodeEncodeError):
         # Cause dropped on purpose: an encoding error carries the secret it choked on.
-        raise SecretError("a signing secret is not base64") from None
+        raise SecretError(f"what follows {SECRET_PREFIX} in a signing secret is not base64: {_WHERE_FROM}") from None
     if not 24 <= len(key) <= 64:
-        raise SecretError("a signing secret holds 24 to 64 bytes")
+        raise SecretError(f"a signing secret holds 24 to 64 bytes, and this does not: {_WHERE_FROM}")
     return key
+
+
+def check_secrets(secrets: Sequence[str]) -> None:
+    """Raises SecretError for an unusable one and for none, TypeError for one in place of a list of them."""
+    if isinstance(secrets, str):
+        raise TypeError('secrets is a list, since there are two while one is changed: secrets=["whsec_…"]')
+    if not secrets:
+        raise SecretError("no signing secret: is the variable that it is read from empty?")
+    for secret in secrets:
+        secret_bytes(secret)
 
 
 def sign(secret: str, msg_id: str, timestamp_s: int, body: bytes) -> str:

@@ -70,7 +70,8 @@ def private_mariadb() -> Iterator[str]:
     with _folder() as (folder, user):
         data, socket = folder / "data", folder / "s"
         makes = ["--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal", "--skip-test-db"]
-        _run([install, *makes], user, folder)
+        # A temporary folder of its own: a server that starts clears the one it is given, which another may be using.
+        _run([install, *makes, f"--tmpdir={folder}"], user, folder)
         runs = ["--no-defaults", f"--datadir={data}", f"--socket={socket}", "--skip-networking", f"--tmpdir={folder}"]
         lasts = ["--innodb-flush-log-at-trx-commit=0", f"--pid-file={folder}/pid", "--skip-grant-tables"]
         with _running([server, *runs, *lasts], user, folder, "ready for connections"):

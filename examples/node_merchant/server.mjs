@@ -1,5 +1,4 @@
-// A merchant in Node 20 or newer, without dependencies: docs/merchants/protocol.md in one file.
-//
+// A merchant in Node 18 or newer, without dependencies: docs/merchants/protocol.md in one file.
 //   SHOP_SECRET='whsec_…' node server.mjs 8081 orders.jsonl
 //
 // Calls go to /, status questions to /status. An order, its reply and its key are one line of an append-only file:
@@ -9,7 +8,8 @@ import { fsyncSync, ftruncateSync, openSync, readFileSync, writeSync } from "nod
 import { createServer } from "node:http";
 
 const [, , port, path = "orders.jsonl"] = process.argv;
-const SECRETS = process.env.SHOP_SECRET.trim().split(/\s+/).map((each) => Buffer.from(each.slice(6), "base64"));
+const SECRETS = (process.env.SHOP_SECRET ?? "").trim().split(/\s+/).map((each) => Buffer.from(each.slice(6), "base64"));
+if (SECRETS.some((key) => key.length < 24)) throw new Error("SHOP_SECRET holds no signing secret"); // or anyone could sign
 const STOCK = new Map([["dosa", 40], ["vada", 0]]);
 const [TOLERANCE_S, MOST_BYTES] = [300, 1 << 20];
 

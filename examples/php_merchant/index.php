@@ -21,11 +21,11 @@ function verified(string $body): bool
 {
     [$id, $stamp, $signature] = array_map(fn (string $name) => $_SERVER[$name] ?? '', SIGNED);
     $good = false;
-    foreach (preg_split('/\s+/', trim(getenv('SHOP_SECRET'))) as $secret) {
-        $key = base64_decode(preg_replace('/\Awhsec_/', '', $secret), true);
+    foreach (preg_split('/\s+/', trim((string) getenv('SHOP_SECRET'))) as $secret) {
+        $key = (string) base64_decode(preg_replace('/\Awhsec_/', '', $secret), true);
         $wanted = 'v1,' . base64_encode(hash_hmac('sha256', "$id.$stamp.$body", $key, true));
         foreach (explode(' ', $signature) as $entry) {
-            $good = hash_equals($wanted, $entry) || $good;
+            $good = (strlen($key) >= 24 && hash_equals($wanted, $entry)) || $good; // anyone can sign under an empty key
         }
     }
     $whole = preg_match('/\A[!-\-\/-~]+\z/', $id) && preg_match('/\A\d{1,12}\z/', $stamp);

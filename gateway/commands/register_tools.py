@@ -49,6 +49,10 @@ def tell(tool: dict[str, Any], note: str = "") -> None:
 
 def _register(arguments: argparse.Namespace) -> int:
     shop = _load(arguments.source, arguments.app_dir)
+    if arguments.endpoint and not arguments.endpoint.lower().startswith(("http://", "https://")):
+        raise remote.RemoteProblem(
+            "--endpoint is a whole URL: it starts with https://, or with http:// where that is open"
+        )
     try:
         tools: list[dict[str, Any]] = shop.manifest(arguments.endpoint)
     except ValueError as missing:
@@ -85,6 +89,16 @@ def _note(before: int | None, now: int) -> str:
     return " (unchanged)" if before == now else f" (was v{before})"
 
 
+def _where(missing: str | None, module: str, folder: str) -> str:
+    """What to do where it is the shop's own module that is not found, and not one that it imports."""
+    if module.endswith(".py"):
+        return f"; a module is named without .py: --from {module.removesuffix('.py').replace('/', '.')}:NAME"
+    if missing is None or missing.partition(".")[0] != module.partition(".")[0]:
+        return "; install here what the shop needs"
+    file = missing.replace(".", "/") + ".py"
+    return f"; there is no {file} in {os.path.abspath(folder)}: run this in its folder, or name that by --app-dir"
+
+
 def _load(source: str, folder: str) -> Any:
     """The Shop at `module:name`, or the one behind an application of it. Raises RemoteProblem, without a trace:
     what a merchant's module raises says what it misses."""
@@ -98,6 +112,10 @@ def _load(source: str, folder: str) -> Any:
         raise remote.RemoteProblem(
             f"{source} cannot be imported: KeyError: {missing}; if that is an environment variable, export it here "
             "as it is where the shop runs"
+        ) from None
+    except ModuleNotFoundError as missing:
+        raise remote.RemoteProblem(
+            f"{source} cannot be imported: ModuleNotFoundError: {missing}{_where(missing.name, module_name, folder)}"
         ) from None
     except (Exception, SystemExit) as wrong:
         raise remote.RemoteProblem(f"{source} cannot be imported: {type(wrong).__name__}: {wrong}") from None

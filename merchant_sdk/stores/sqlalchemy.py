@@ -195,9 +195,14 @@ class SQLAlchemyStore:
     """
 
     def __init__(self, sessions: Callable[[], Session], *, max_writers: int = 16) -> None:
+        if not callable(sessions) or not isinstance(made := sessions(), Session):
+            raise TypeError(
+                "SQLAlchemyStore takes what makes sessions, SQLAlchemyStore(sessionmaker(engine)); "
+                "AsyncSQLAlchemyStore takes an async_sessionmaker"
+            )
         self._sessions = sessions
         self.max_writers = max_writers
-        with sessions() as session:
+        with made as session:
             dialect = session.get_bind().dialect
         self._vendor = vendor_of(dialect.name)
         self._wire = _wire_of(dialect)

@@ -85,6 +85,11 @@ class _Sessions(SQLAlchemyStore):
     """The sync store over the sync sessions inside the async ones. Only to be used in a greenlet."""
 
     def __init__(self, sessions: Callable[[], AsyncSession], max_writers: int) -> None:
+        if not callable(sessions) or not isinstance(sessions(), AsyncSession):
+            raise TypeError(
+                "AsyncSQLAlchemyStore takes what makes sessions, AsyncSQLAlchemyStore(async_sessionmaker(engine)); "
+                "SQLAlchemyStore takes a sessionmaker"
+            )
         self._async_sessions = sessions
         super().__init__(lambda: sessions().sync_session, max_writers=max_writers)
 
@@ -160,5 +165,7 @@ def once_async(
     store: AsyncSQLAlchemyStore, key: CallKey | RequestKey, *, now: Callable[[], float], reply: Any = None
 ) -> AsyncWork:
     """See `once`."""
+    if not isinstance(store, AsyncSQLAlchemyStore):
+        raise TypeError(f"once_async is for an AsyncSQLAlchemyStore: for {type(store).__name__} it is `once`")
     sync: Store = store.sync
     return AsyncWork(once(sync, key, now=now, reply=reply))

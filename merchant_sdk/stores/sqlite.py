@@ -7,6 +7,7 @@ that `commit()`, `with connection:` and `executescript()` would send.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -29,6 +30,9 @@ CREATE TABLE IF NOT EXISTS oncegate_once (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS oncegate_once_at ON oncegate_once (at);
 """
+
+# An address of PostgreSQL's would make a file of that name, and the orders would be where nobody looks.
+_ANOTHER_DATABASES = re.compile(r"://|\bdbname\s*=|^\s*host\s*=")
 
 _SAVEPOINT = "oncegate_work"
 # Our own statements carry a mark, because a statement once allowed stays in the connection's cache under its
@@ -159,9 +163,18 @@ class SQLiteStore:
         self._path = fspath(path)
         if not self._path or ":memory:" in self._path:
             raise ValueError("SQLiteStore needs a file: an in-memory database is not shared and not durable")
+        if isinstance(self._path, str) and _ANOTHER_DATABASES.search(self._path):
+            raise ValueError(
+                "SQLiteStore needs the path of a file, and this is how another database is reached: "
+                "PsycopgStore, SQLAlchemyStore or DjangoStore is for that"
+            )
         self._busy_timeout_s = busy_timeout_s
         self._on_connect = on_connect
-        connection = self._connect(sqlite3.Connection)
+        try:
+            connection = self._connect(sqlite3.Connection)
+        except sqlite3.OperationalError as error:
+            error.add_note(f"The file is {self._path!r}: its folder has to be there, and be writable.")
+            raise
         try:
             # Write-ahead logging lets reads go on beside the writer. Another process may be switching it on
             # at this moment; nothing here depends on it.

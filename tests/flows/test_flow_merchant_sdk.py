@@ -165,6 +165,10 @@ async def test_p5_4_every_unknown_outcome_settles_by_the_sdks_status_endpoint(
             "such as --from shop:shop",
         ),
         (["--from", "nothing:shop", "--company", "acme"], "cannot be imported: ModuleNotFoundError"),
+        (["--from", "nothing:shop", "--company", "acme"], "there is no nothing.py in "),
+        (["--from", "shop.py:shop", "--company", "acme"], "named without .py: --from shop:NAME"),
+        (["--from", "needy:shop", "--company", "acme"], "install here what the shop needs"),
+        (["--from", "shop:shop", "--company", "acme", "--endpoint", "127.0.0.1:1"], "--endpoint is a whole URL"),
     ],
 )
 async def test_3_5_what_cannot_be_registered_is_told_in_a_line(
@@ -172,6 +176,7 @@ async def test_3_5_what_cannot_be_registered_is_told_in_a_line(
 ) -> None:
     """3.5: exit status 1 and what to do, never a trace."""
     (tmp_path / "shop.py").write_text(SHOP)
+    (tmp_path / "needy.py").write_text("import a_library_that_is_not_there")
     secret = "whsec_" + "A" * 43 + "="
     status, said, wrong = await register(tmp_path, secret, gateway, *more)
     assert (status, said) == (1, "")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Thread
 from types import ModuleType
 from xml.etree import ElementTree
@@ -114,6 +115,34 @@ def test_a_shop_that_is_not_there_cannot_be_checked(capfd):
         said = capfd.readouterr()
         assert "start the shop first" in said.err
         assert (len(said.err.splitlines()), said.out) == (1, "")
+
+
+class SpeaksNoTls(BaseRequestHandler):
+    """Answers the first bytes of anything in plain text, and hears the rest out, so that the answer is read."""
+
+    def handle(self) -> None:
+        self.request.recv(1)
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        while self.request.recv(65_536):
+            pass
+
+
+def test_a_shop_that_speaks_no_tls_is_not_called_absent(capfd):
+    """It is there, under http://."""
+    with ThreadingTCPServer(("127.0.0.1", 0), SpeaksNoTls) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        assert main(typed(f"https://127.0.0.1:{server.server_address[1]}/")) == 2
+        server.shutdown()
+    said = capfd.readouterr().err
+    assert "is it http://?" in said
+    assert "start the shop" not in said
+
+
+def test_a_status_address_that_is_none_is_asked_after(careless, capfd):
+    """The tombstone is not what is missing there."""
+    with careless.CarelessShop() as shop:
+        assert main(typed(shop.url, "--only", "status-void", "--status-url", f"{shop.url}/nowhere")) == 1
+    assert "is --status-url the address of its status endpoint?" in capfd.readouterr().out
 
 
 def test_a_secret_may_come_from_a_file(careless, capfd, tmp_path):

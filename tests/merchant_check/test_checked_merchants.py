@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
+import os
 import shutil
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -62,6 +68,29 @@ def test_a_merchant_that_keeps_the_protocol_passes_every_fault(
     text = capfd.readouterr().out
     assert status == 0, text
     assert "0 failed, 0 not tried" in text
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_c2hvcnQ="])
+def test_6_1_an_empty_secret_does_not_let_everybody_sign(
+    secret: str, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    """An HMAC under an empty key can be made by anyone: Node's shop does not start, PHP's refuses every call."""
+    if not missing(NODE):
+        command = [part.replace("PORT", "0").replace("FOLDER", str(tmp_path)) for part in NODE]
+        env = os.environ | {"SHOP_SECRET": secret}
+        started = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+        assert started.returncode != 0
+        assert "SHOP_SECRET holds no signing secret" in started.stderr
+    if why := missing(PHP):
+        pytest.skip(why)
+    body, stamp = b'{"tool":"count_orders","arguments":{},"context":{}}', str(int(time.time()))
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    forged = "v1," + base64.b64encode(hmac.digest(key, b"id." + stamp.encode() + b"." + body, "sha256")).decode()
+    headers = {"webhook-id": "id", "webhook-timestamp": stamp, "webhook-signature": forged}
+    request = urllib.request.Request(serve(PHP, SHOP_SECRET=secret), body, headers)
+    with pytest.raises(urllib.error.HTTPError, match="401") as refused:
+        urllib.request.urlopen(request)
+    refused.value.close()
 
 
 @pytest.mark.parametrize("file", ["node_merchant/server.mjs", "php_merchant/index.php"])

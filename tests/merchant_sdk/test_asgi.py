@@ -175,6 +175,14 @@ async def test_what_cannot_be_called_is_a_definite_no(
     assert rows() == []
 
 
+async def test_why_no_key_could_be_made_is_in_the_shops_log(
+    shop: Shop, gateway: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may be the shop's own slip (a price that is a float), and the customer is not who can mend it."""
+    await gateway.call(shop.asgi(), "place_order", {"item": ""}, key="k1")
+    assert [record.getMessage() for record in caplog.records] == ["invalid_purchase: sku is a text that is not empty"]
+
+
 async def test_k7_08_the_same_key_with_other_arguments_or_another_buyer_is_a_conflict(
     shop: Shop, gateway: Any, rows: Any
 ) -> None:

@@ -158,6 +158,7 @@ def test_text_is_compared_in_nfc() -> None:
         ({"buyer": ""}, "buyer is required"),
         ({"buyer": "  "}, "buyer is required"),
         ({"buyer": None}, "buyer is required"),
+        ({"buyer": 4711}, "buyer is a text, not int"),
         ({"buyer": "\ud83d"}, "surrogate"),
         ({"buyer": "x" * 10_240}, "1024 bytes"),
         ({"buyer": "ü" * 600}, "1024 bytes"),
@@ -182,6 +183,9 @@ def test_text_is_compared_in_nfc() -> None:
         ({"cart": cart(Line("a", 1, -5))}, "negative"),
         ({"cart": cart(Line("a", 1, 5, {"\u00e9": "1", "e\u0301": "2"}))}, "twice"),
         ({"details": {"address": ""}}, "details"),
+        ({"details": {"tip": 1.5}}, "a value in details is a text, not float"),
+        ({"details": {"": "x"}}, "a name in details is a text that is not empty"),
+        ({"cart": cart(Line(17, 1))}, "sku is a text, not int"),  # type: ignore[arg-type]
         ({"details": ["address"]}, "details is a mapping"),
         ({"details": 0}, "details is a mapping"),
         ({"cart": None}, "empty"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sqlite3
 import subprocess
 import sys
 from decimal import Decimal
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 import merchant_sdk
-from merchant_sdk import Refused, SecretError, Shop
+from merchant_sdk import CallWork, Read, Refused, SecretError, Shop
 from merchant_sdk.arguments import read_arguments, signature_of
 
 
@@ -64,13 +65,34 @@ def _starred(work: Any, **items: str) -> None: ...
 def _nothing() -> None: ...
 def _keyword(*, item: str) -> None: ...
 def _bytes(work: Any, item: bytes) -> None: ...
+def _no_work(item: str, quantity: int) -> None: ...
+def _no_work_but_a_list(items: list[str]) -> None: ...
 
 
-@pytest.mark.parametrize("function", [_positional, _starred, _nothing, _keyword, _bytes])
+@pytest.mark.parametrize("function", [_positional, _starred, _nothing, _keyword, _bytes, _no_work, _no_work_but_a_list])
 def test_a_tool_that_could_never_be_called_fails_at_import(shop: Shop, function: Any) -> None:
     """What cannot work is found when the shop starts, not when a customer orders."""
     with pytest.raises(TypeError, match=function.__name__):
         shop.tool(side_effecting=True)(function)
+
+
+def _typed_work(work: CallWork, item: str) -> None: ...
+def _typed_read(read: Read, item: str) -> None: ...
+def _any_work(work: Any, item: str) -> None: ...
+def _object_work(work: object, item: str) -> None: ...
+
+
+@pytest.mark.parametrize("function", [_typed_work, _typed_read, _any_work, _object_work])
+def test_the_work_may_be_annotated_as_what_it_is(function: Any) -> None:
+    """Only what JSON could fill is taken for a forgotten first parameter."""
+    assert list(signature_of(function).schema["properties"]) == ["item"]
+
+
+def test_a_decorator_without_its_brackets_says_so(shop: Shop) -> None:
+    """The commonest slip with a decorator that takes options."""
+    with pytest.raises(TypeError, match=r"@shop\.tool\(\)"):
+        shop.tool(tool)  # type: ignore[arg-type]
+    assert "tool" not in shop.tools
 
 
 def test_two_tools_of_one_name_or_a_key_on_a_read_fail_at_import(shop: Shop) -> None:
@@ -87,6 +109,39 @@ def test_a_shop_shows_no_secret_and_takes_no_bad_one(shop: Shop, secret: str, da
     assert secret not in repr(shop.asgi())
     with pytest.raises(SecretError):
         Shop(database, secrets=[secret, "whsec_short"])
+
+
+def test_6_1_a_shop_without_a_secret_does_not_start(secret: str, database: Path) -> None:
+    """An empty variable would be a shop that can verify nothing; one secret for a list of them would be its letters."""
+    with pytest.raises(SecretError, match="no signing secret"):
+        Shop(database, secrets=[])
+    with pytest.raises(TypeError, match="secrets is a list") as told:
+        Shop(database, secrets=secret)
+    assert secret not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "database", ["postgresql://shop:pw-4711@db/shop", "host=db password=pw-4711 dbname=shop", "sqlite:///orders.db"]
+)
+def test_the_address_of_a_database_is_no_file_of_that_name(
+    database: str, secret: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Orders would be where nobody looks; 9.3: the address may hold a password."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="another database") as told:
+        Shop(database, secrets=[secret])
+    assert "pw-4711" not in str(told.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_database_is_a_path_or_a_store(secret: str, tmp_path: Path) -> None:
+    """Told when the shop starts, and with the file that could not be opened."""
+    database: Any = object()
+    with pytest.raises(TypeError, match="not object: PsycopgStore"):
+        Shop(database, secrets=[secret])
+    with pytest.raises(sqlite3.OperationalError) as told:
+        Shop(tmp_path / "nowhere" / "orders.db", secrets=[secret])
+    assert str(tmp_path / "nowhere" / "orders.db") in told.value.__notes__[0]
 
 
 def test_all_is_what_is_exported() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 import sqlalchemy as sa
-from django.db import connections
+from django.db import connections, transaction
 from psycopg.rows import dict_row
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
@@ -305,6 +305,24 @@ def test_k7_11_a_session_on_a_connection_inside_a_transaction_is_refused(engine:
         outer.rollback()
 
 
+async def test_a_store_that_is_given_something_else_than_its_sessions_says_what_it_takes(engine: sa.Engine) -> None:
+    """At the start, and not at the first order."""
+    later = create_async_engine("sqlite+aiosqlite://", poolclass=NullPool)
+    wrong: list[tuple[Any, Any]] = [
+        (SQLAlchemyStore, engine),
+        (SQLAlchemyStore, "sqlite:///orders.db"),
+        (SQLAlchemyStore, async_sessionmaker(later)),
+        (AsyncSQLAlchemyStore, later),
+        (AsyncSQLAlchemyStore, sessionmaker(engine)),
+    ]
+    for store, given in wrong:
+        with pytest.raises(TypeError, match=f"^{store.__name__} takes what makes sessions"):
+            store(given)
+    sync: Any = SQLAlchemyStore(sessionmaker(engine))
+    with pytest.raises(TypeError, match="for SQLAlchemyStore it is `once`"):
+        once_async(sync, CallKey("k1", "f"), now=lambda: 1.0)
+
+
 @pytest.mark.parametrize("desk", ["django-sqlite", "django-postgresql", "django-mariadb"], indirect=True)
 def test_k7_11_django_without_autocommit_is_refused(desk: Any) -> None:
     """K7-11: Django ends no transaction there, so nothing that was answered would be committed."""
@@ -313,6 +331,26 @@ def test_k7_11_django_without_autocommit_is_refused(desk: Any) -> None:
     with pytest.raises(TransactionMisuse, match="autocommit"):
         desk.place("k1")
     assert desk.orders() == []
+
+
+@pytest.mark.parametrize("desk", ["django-sqlite", "django-postgresql", "django-mariadb"], indirect=True)
+def test_k7_11_an_atomic_block_of_django_around_once_is_refused(desk: Any) -> None:
+    """K7-11: the reply would leave before that block commits. Nothing is begun, and what the block did is its own."""
+    with transaction.atomic(using=desk.store._alias), pytest.raises(TransactionMisuse, match="open already"):
+        desk.place("k1")
+    assert (desk.orders(), desk.records()) == ([], 0)
+
+
+@pytest.mark.parametrize("desk", ["django-sqlite", "django-postgresql", "django-mariadb"], indirect=True)
+def test_k7_11_djangos_own_test_case_may_be_around_once(desk: Any) -> None:
+    """K7-11: the block that a TestCase puts around a test is undone after it, and no reply leaves there."""
+    with transaction.atomic(using=desk.store._alias):
+        connections[desk.store._alias].atomic_blocks[-1]._from_testcase = True
+        with once(desk.store, CallKey("k1", "f"), now=lambda: 1.0) as work:
+            work.reply("placed")
+        assert work.answer.result == "placed"
+        transaction.set_rollback(True, using=desk.store._alias)
+    assert desk.records() == 0
 
 
 @pytest.mark.parametrize("hook", ["tool", "authorise", "accept", "key"])

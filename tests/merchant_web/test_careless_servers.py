@@ -60,6 +60,16 @@ def test_k7_11_the_view_that_left_a_transaction_open_is_named(django_shop: Any) 
     assert "in left_open" in django_shop.log.read_text()
 
 
+def test_k7_11_an_atomic_block_that_never_ended_is_named_too(start_server: Any, tmp_path: Path) -> None:
+    """K7-11: on a server of its own, since Django keeps its thread inside that block."""
+    command = ["gunicorn", "--chdir", str(CARELESS), "--bind", "127.0.0.1:PORT", "careless_django:app"]
+    server = start_server(command, env={"SHOP_DATABASE": str(tmp_path / "orders.db")})
+    said = server.send("POST", "/left_in_block", b"{}", {"Content-Type": "application/json"})
+    assert (said.status, count(tmp_path / "orders.db")) == (500, 0)
+    assert b"reply_before_commit" in said.body
+    assert "in left_in_block" in server.log.read_text()
+
+
 def test_k7_11_killed_between_reply_and_commit_nobody_was_told_of_an_order(start_server: Any, tmp_path: Path) -> None:
     """K7-11: SIGKILL after FastAPI made the reply, before the dependency commits: no reply left, nothing is stored."""
     file = tmp_path / "orders.db"

@@ -174,6 +174,10 @@ class Checked:
         (Annotated[int, pydantic.Field(ge=1)], "say it with Arg"),
         (pydantic.conint(ge=1), "say it with Arg"),
         (Annotated[dict, Arg(min_length=1)], "says nothing about an object"),
+        (Annotated[str, Arg(minimum=1)], "minimum=...\\) says nothing about a string"),
+        (Annotated[int, Arg(max_length=3)], "max_length=...\\) says nothing about an integer"),
+        (Annotated[list[str], Arg(pattern="a")], "says nothing about an array"),
+        (Annotated[bool, Arg(minimum=0)], "says nothing about a boolean"),
         (Nested, "it holds itself"),
     ],
 )
@@ -319,6 +323,15 @@ def test_a_hooks_answer_that_nobody_awaited_is_no_yes(shop: Shop) -> None:
         shop.tool(**hooks)(place_order)
         with pytest.raises(Misuse, match="not awaited"):
             call_of(shop, hook)
+    assert count(shop) == 0
+
+
+@pytest.mark.parametrize("made", [None, "O-1"])
+def test_a_key_that_is_none_is_told_as_such(shop: Shop, made: Any) -> None:
+    """A `return` that was forgotten; nothing is ordered without the guard that the tool asks for."""
+    shop.tool(key=lambda work: made)(place_order)
+    with pytest.raises(Misuse, match=f"key returns what request_key.* not {type(made).__name__}"):
+        call_of(shop, "k1")
     assert count(shop) == 0
 
 

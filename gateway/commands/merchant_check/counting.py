@@ -19,8 +19,8 @@ async def count(target: Target, writer: Writer, link: Link) -> int | None:
         source = "--count-url"
     else:
         return None
-    if said.how.startswith("no connection"):
-        raise CannotRun(f"nothing answers at {target.count_url or target.url}: {said.how}; start the shop first")
+    if said.unreached:
+        raise CannotRun(f"nothing answers at {target.count_url or target.url}: {said.unreached}")
     if said.status in (401, 403):
         raise CannotRun(f"{source} was refused (is it the right secret?): {said.said}")
     found = as_count(said.json) if said.done else None

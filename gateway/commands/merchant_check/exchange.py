@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-SHOWN: Final = 120
+SHOWN: Final = 240
 """Characters of an answer in a report."""
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
@@ -35,6 +35,13 @@ class Exchange:
         if self.status in REDIRECTS and target:
             said += f" (a redirect, which no gateway follows; if {_shown(target)} takes calls, give and register that)"
         return said
+
+    @property
+    def unreached(self) -> str:
+        """Why there was no connection, and what to do; empty if there was one."""
+        if not self.how.startswith("no connection"):
+            return ""
+        return self.how if self.how.startswith("no connection, since") else f"{self.how}; start the shop first"
 
     @property
     def done(self) -> bool:

@@ -75,6 +75,8 @@ class Link:
         except aiohttp.ClientConnectorCertificateError as untrusted:
             reason = getattr(untrusted.certificate_error, "verify_message", "")
             exchange.how = f"no connection, since its certificate is not trusted: {reason or 'it cannot be verified'}"
+        except aiohttp.ClientConnectorSSLError:
+            exchange.how = "no connection, since what listens there speaks no TLS that is understood: is it http://?"
         except aiohttp.ClientConnectorError as gone:
             exchange.how = f"no connection ({gone.strerror or type(gone.os_error).__name__})"
         except (aiohttp.ClientError, OSError, ValueError) as broken:

@@ -100,8 +100,8 @@ async def _play_one(
             await PLAYS[fault.code](bench)
         return Result(fault, "passed", "", tuple(bench.remarks), tuple(history))
     except Convicted as done:
-        if fault.code == "honest" and history and history[-1].how.startswith("no connection"):
-            raise CannotRun(f"nothing answers at {target.url}: {history[-1].how}; start the shop first") from None
+        if fault.code == "honest" and history and (why := history[-1].unreached):
+            raise CannotRun(f"nothing answers at {target.url}: {why}") from None
         return Result(fault, "failed", str(done), tuple(bench.remarks), tuple(history))
     except TimeoutError:
         raise CannotRun(f"the run's {target.deadline_s:g} s are over: --deadline gives it more") from None

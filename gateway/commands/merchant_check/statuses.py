@@ -46,6 +46,8 @@ async def unsigned(bench: Bench) -> None:
 
 
 def _must_say(said: Exchange, word: str) -> None:
+    if not said.done:
+        raise Convicted(f"{said.what} was not told: {said.said}; is --status-url the address of its status endpoint?")
     must_be_done(said)
     told = said.json.get("status") if isinstance(said.json, dict) else None
     if told != word:

@@ -55,6 +55,13 @@ def left_open(request):
 
 
 @transaction.non_atomic_requests
+def left_in_block(request):
+    transaction.atomic().__enter__()
+    insert()
+    return HttpResponse("placed")
+
+
+@transaction.non_atomic_requests
 def streamed(request):
     def stream():
         with transaction.atomic():
@@ -113,6 +120,6 @@ def commits_late(get_response):
     return answer
 
 
-VIEWS = (honest, commit_fails, left_open, streamed, stream_fails, streamed_open, streamed_async)
+VIEWS = (honest, commit_fails, left_open, left_in_block, streamed, stream_fails, streamed_open, streamed_async)
 urlpatterns = [path(view.__name__, view) for view in VIEWS]
 app = get_wsgi_application()
