@@ -87,8 +87,10 @@ def _settle(store: Store, wanted: Record, wait_s: float, first_at: float | None)
             transaction.commit()
         return CallStatus("void")
     finally:
-        transaction.rollback()
-        transaction.close()
+        try:
+            transaction.rollback()
+        finally:  # also where a cancelled task ends
+            transaction.close()
 
 
 def _sent_after(pruned_before: float, first_at: float | None) -> bool:
@@ -96,4 +98,5 @@ def _sent_after(pruned_before: float, first_at: float | None) -> bool:
 
 
 def _judged(record: Record) -> CallStatus:
-    return CallStatus("committed", finished(record).reply) if record.outcome == "succeeded" else CallStatus("void")
+    # Void binds the shop: only what says so is.
+    return CallStatus("void") if record.outcome == "refused" else CallStatus("committed", finished(record).reply)

@@ -242,10 +242,13 @@ class Work:
                     transaction.commit()
                 self._state = "committed"
         finally:
-            if self._state != "committed":
-                transaction.rollback()
-            units.ended(self, committed=self._state == "committed")
-            transaction.close()
+            try:
+                if self._state != "committed":
+                    transaction.rollback()
+            finally:
+                # Also where a cancelled task ends here: its connection would go to nobody.
+                units.ended(self, committed=self._state == "committed")
+                transaction.close()
 
     @property
     def transaction(self) -> Transaction:

@@ -24,6 +24,7 @@ from merchant_sdk.endpoint import refuse_borrowed_key, reply_to
 from merchant_sdk.errors import MalformedCall, Refused, ReplyTooLarge, SignatureError, StoreBusy
 from merchant_sdk.shop import Shop
 from merchant_sdk.signing import verify
+from merchant_sdk.stores.django import is_inside_merchants_block
 from merchant_sdk.wire import Call, parse_call
 from merchant_sdk.wsgi import headers_of
 
@@ -121,8 +122,7 @@ def _is_open(alias: str) -> bool:
     if connection.connection is None:
         return False
     if connection.in_atomic_block:
-        # The transaction that Django's TestCase puts around a test is nobody's to end.
-        return not all(block._from_testcase for block in connection.atomic_blocks)
+        return is_inside_merchants_block(connection)
     return not connection.get_autocommit()
 
 

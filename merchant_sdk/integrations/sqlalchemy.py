@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import event
 
 from merchant_sdk import units
-
-_WRITES = re.compile(
-    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*+(?:INSERT|UPDATE|DELETE|REPLACE|MERGE|CALL|TRUNCATE|WITH\b.*\b(?:INSERT|UPDATE|DELETE))\b",
-    re.I | re.S,
-)
+from merchant_sdk.stores.transaction_words import WRITES
 
 
 def track(engine: Any) -> Any:
@@ -34,7 +29,7 @@ def _begin(connection: Any) -> None:
 
 
 def _executed(connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, executemany: bool) -> None:
-    if _WRITES.match(statement):
+    if WRITES.match(statement):
         units.wrote(_root(connection))
 
 

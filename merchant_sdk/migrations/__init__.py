@@ -8,6 +8,10 @@ from typing import Literal
 
 Vendor = Literal["postgresql", "sqlite", "mysql"]
 
+MADE_MEANWHILE = frozenset({"23505", "42P07", "42710"})
+"""What PostgreSQL answers IF NOT EXISTS with while somebody else makes the same: another try finds it made."""
+MAKING_TRIES = 5
+
 
 def ddl(vendor: str) -> str:
     """The statements that make the table where it is missing, each ended by `;`. ValueError for others."""

@@ -74,7 +74,7 @@ class DjangoTransaction:
 
     def _begin(self) -> None:
         connection = connections[self._alias]
-        if connection.in_atomic_block and not connection.atomic_blocks[-1]._from_testcase:
+        if is_inside_merchants_block(connection):
             raise TransactionMisuse(
                 "a transaction is open already (ATOMIC_REQUESTS, or an atomic block around once?): the reply would "
                 "leave before its commit. Take it away, or mark the view @transaction.non_atomic_requests"
@@ -133,9 +133,18 @@ class DjangoTransaction:
         return _executed(self._alias, sql, parameters)
 
 
-def _refuse_ends(execute: Any, sql: Any, *rest: Any) -> Any:
+def is_inside_merchants_block(connection: Any) -> bool:
+    """Whether an atomic block is open that is not one of Django's TestCase, which are nobody's to end."""
+    return any(not block._from_testcase for block in connection.atomic_blocks)
+
+
+def _refuse_ends(execute: Any, sql: Any, params: Any, many: bool, context: Any) -> Any:
     refuse_ends(str(sql))
-    return execute(sql, *rest)
+    connection = context["connection"]
+    # SQLite undoes all at some errors (OR ROLLBACK, a full disk), and keeps at once what comes after it.
+    if connection.vendor == "sqlite" and connection.connection is not None and not connection.connection.in_transaction:
+        raise TransactionMisuse("the transaction ended inside the work: this was not sent")
+    return execute(sql, params, many, context)
 
 
 def _refuse_manual(connection: Any) -> None:

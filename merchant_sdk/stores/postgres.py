@@ -5,6 +5,7 @@ The claim travels with BEGIN in one message, the reply with COMMIT in another (`
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal, NoReturn, get_args
@@ -15,7 +16,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 
 from merchant_sdk.errors import OURS, TransactionMisuse
-from merchant_sdk.migrations import ddl
+from merchant_sdk.migrations import MADE_MEANWHILE, MAKING_TRIES, ddl
 from merchant_sdk.store import Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
 from merchant_sdk.stores.guarded_cursor import guarded
@@ -29,6 +30,7 @@ from merchant_sdk.stores.postgres_statements import (
     begin,
     committed,
     doubt_names,
+    is_in_doubt,
     limited,
     of,
     putting,
@@ -75,8 +77,9 @@ class PsycopgTransaction:
 
     def put(self, records: Sequence[Record]) -> None:
         # Sent with COMMIT. What the claim wrote already is not written again, if it came with BEGIN: one that came
-        # later may have been undone with a savepoint of the work.
-        self._late = [record for record in records if record != self._kept]
+        # later may have been undone with a savepoint of the work. Nor is it sure where a text could have begun anew.
+        kept = None if is_in_doubt(self._connection) else self._kept
+        self._late = [record for record in records if record != kept]
 
     def forget(self, kind: Kind, key: str) -> None:
         self._records().forget(kind, key)
@@ -110,6 +113,7 @@ class PsycopgTransaction:
         for name in _GUARDED:
             ours.pop(name, None)
         self._connection.cursor_factory = self._factory
+        self._connection.row_factory = self._rows
         if self._status() != IDLE:
             self._connection.close()
         put_back(self._pool, self._connection, self._autocommit)
@@ -159,6 +163,7 @@ class PsycopgTransaction:
         ours["commit"] = ours["rollback"] = ours["__exit__"] = _refuse
         ours["transaction"] = self._savepoint
         self._factory: Any = self._connection.cursor_factory
+        self._rows: Any = self._connection.row_factory
         guard: Any = guarded  # its cache takes any class, which its type does not say
         self._connection.cursor_factory = guard(self._factory)
 
@@ -207,8 +212,7 @@ class PsycopgStore:
         self._names = Names()
         self._isolation = isolation
         if create_table:
-            with self._plain() as connection:
-                connection.execute((ddl("postgresql") + schema).encode())
+            self._make((ddl("postgresql") + schema).encode())
 
     def begin(self, wait_s: float | None = None) -> PsycopgTransaction:
         limits = () if wait_s is None else (limited(wait_s),)
@@ -232,6 +236,16 @@ class PsycopgStore:
         if self._own is not None:
             self._own.close()
 
+    def _make(self, tables: bytes) -> None:
+        for left in reversed(range(MAKING_TRIES)):
+            try:
+                with self._plain() as connection:
+                    connection.execute(tables)
+                return
+            except psycopg.Error as error:
+                if not left or error.sqlstate not in MADE_MEANWHILE:
+                    raise
+
     @contextmanager
     def _plain(self, first: str = "SELECT 1") -> Iterator[Connection]:
         for left in reversed(range(_BEGIN_TRIES)):
@@ -244,9 +258,11 @@ class PsycopgStore:
                 put_back(self._pool, connection, autocommit)
                 if not left or not dead:
                     raise
+        rows: Any = connection.row_factory
         try:
             yield connection
         finally:
+            connection.row_factory = rows
             put_back(self._pool, connection, autocommit)
 
 
@@ -260,10 +276,16 @@ def _check(database: object) -> None:
                 "a connection string is 'host=... dbname=...' or 'postgresql://...': "
                 "a file is for SQLiteStore, an address with a driver for SQLAlchemyStore"
             ) from None
-    elif not hasattr(database, "getconn"):
+    elif not _is_pool(database):
         raise TypeError(
-            f"PsycopgStore takes a connection string or a psycopg_pool.ConnectionPool, not {type(database).__name__}"
+            "PsycopgStore takes a connection string or a psycopg_pool.ConnectionPool (not an async one), "
+            f"not {type(database).__name__}"
         )
+
+
+def _is_pool(database: Any) -> bool:
+    asked = getattr(database, "getconn", None)
+    return asked is not None and not inspect.iscoroutinefunction(asked)
 
 
 def _connect(conninfo: str) -> Connection:

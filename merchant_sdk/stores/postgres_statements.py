@@ -21,6 +21,8 @@ from merchant_sdk.stores.failures import Translation
 from merchant_sdk.stores.records import FIELDS, STATEMENTS
 
 _SQL = STATEMENTS["postgresql"]
+# A server without an encoding takes what it gets, and psycopg's own texts go there like this.
+_AS_UTF8: Final = frozenset({b"UTF8", b"SQL_ASCII"})
 _WORDS: Final = {word: word.encode() for word in ("call", "request", "succeeded", "refused")}
 TYPES: Final = (25, 25, 25, 25, 25, 701)  # text and, for `at`, float8
 BINARY: Final = (1,) * len(FIELDS)
@@ -103,7 +105,7 @@ class Names:
 def of(record: Record, statement: Statement, connection: Any) -> Statement:
     """The statement for this record, in the encoding of this psycopg connection, sync or async."""
     kind, key, fingerprint, outcome, reply, at = record
-    utf8 = connection.pgconn.parameter_status(b"client_encoding") == b"UTF8"
+    utf8 = connection.pgconn.parameter_status(b"client_encoding") in _AS_UTF8
     encoding = "utf-8" if utf8 else connection.info.encoding
     values = (
         _WORDS[kind],
@@ -121,6 +123,11 @@ def doubt_names(connection: Any) -> None:
     connection.__dict__[_DOUBT] = True
     if _MARK in connection.__dict__:
         connection.__dict__[_MARK] = _LASTING  # who lost them is known, and is no proxy
+
+
+def is_in_doubt(connection: Any) -> bool:
+    """Whether a statement of this transaction may have undone what came with BEGIN, and begun another."""
+    return _DOUBT in connection.__dict__
 
 
 def committed(connection: Any, results: Sequence[Any]) -> None:

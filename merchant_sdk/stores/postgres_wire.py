@@ -30,6 +30,9 @@ INTRANS: Final = int(pq.TransactionStatus.INTRANS)
 INERROR: Final = int(pq.TransactionStatus.INERROR)
 UNKNOWN: Final = int(pq.TransactionStatus.UNKNOWN)
 _FAILED: Final = (int(pq.ExecStatus.FATAL_ERROR), int(pq.ExecStatus.BAD_RESPONSE))
+# Results of their own, before that of their statement, where the merchant's last statement was a `stream`: the library
+# keeps its mode for the first of our message.
+_ROWS: Final = (int(pq.ExecStatus.SINGLE_TUPLE), int(pq.ExecStatus.TUPLES_CHUNK))
 _SYNC: Final = int(pq.ExecStatus.PIPELINE_SYNC)
 _NO_PIPELINE: Final = int(pq.PipelineStatus.OFF)
 
@@ -59,7 +62,7 @@ def exchange(connection: Any, statements: Sequence[Statement], named: bool) -> E
         elif result.status == _SYNC:
             pgconn.exit_pipeline_mode()
             break
-        else:
+        elif result.status not in _ROWS:
             results.append(result)
     return _successes(connection, results, len(statements))
 
@@ -77,7 +80,8 @@ def _one_by_one(connection: Any, statements: Sequence[Statement], named: bool) -
             result = pgconn.get_result()
             if result is None:
                 break
-            results.append(result)
+            if result.status not in _ROWS:
+                results.append(result)
         _successes(connection, results, len(results))
     return results
 

@@ -14,7 +14,7 @@ from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from merchant_sdk.errors import AFTER_COMMIT, OutcomeUnknown, TransactionMisuse
-from merchant_sdk.migrations import statements
+from merchant_sdk.migrations import MADE_MEANWHILE, MAKING_TRIES, statements
 from merchant_sdk.store import Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
 from merchant_sdk.stores.fit_sessions import refuse_autocommit, refuse_open
@@ -95,7 +95,7 @@ class SQLAlchemyTransaction:
         with guard.ours():
             self._session.rollback()
         self._unlisten()
-        guard.began = self._connection = None
+        guard.began = guard.connection = self._connection = None
 
     def commit(self) -> None:
         guard = self._owned()
@@ -154,7 +154,7 @@ class SQLAlchemyTransaction:
             self._guard = Guard(self._session)
         connection = self._session.connection()
         refuse_autocommit(connection)
-        self._connection = connection
+        self._connection = self._guard.connection = connection
         # A savepoint that others opened, or a commit in two phases, ends without the driver's `commit`.
         self._plain = not connection.in_nested_transaction() and not self._session.twophase
         self._guard.began = self._session.get_transaction()
@@ -209,10 +209,17 @@ class SQLAlchemyStore:
 
     def create_table(self) -> None:
         """Make the table where it is missing."""
-        with self._fresh() as session:
-            for statement in statements(self._vendor):
-                session.connection().exec_driver_sql(statement)
-            session.commit()
+        for left in reversed(range(MAKING_TRIES)):
+            try:
+                with self._fresh() as session:
+                    for statement in statements(self._vendor):
+                        session.connection().exec_driver_sql(statement)
+                    session.commit()
+                return
+            except sqlalchemy.exc.DBAPIError as error:
+                code = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
+                if not left or code not in MADE_MEANWHILE:
+                    raise
 
     def begin(self, wait_s: float | None = None) -> SQLAlchemyTransaction:
         return SQLAlchemyTransaction(self._sessions(), self._vendor, wait_s, self._wire)

@@ -14,18 +14,20 @@ from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from merchant_sdk.errors import OURS, TransactionMisuse
+from merchant_sdk.stores.transaction_words import WRITES
 
 _GUARD = "oncegate_guard"
 
 
 class Guard:
-    """On one session, from its making to `lift`. `began` is the transaction that belongs to `once`, while open;
-    `committed` says that it was."""
+    """On one session, from its making to `lift`. `began` is the transaction that belongs to `once`, while open, and
+    `connection` the one that holds the claim; `committed` says that it was."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._speaking = False
         self.began: Any = None
+        self.connection: Any = None
         self.committed = False
         session.info[_GUARD] = self
 
@@ -48,6 +50,10 @@ class Guard:
         if now is None or now is not self.began or not now.is_active:
             raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
 
+    def after_begin(self, connection: Any) -> None:
+        if self.connection is not None and connection is not self.connection:
+            event.listen(connection, "before_cursor_execute", _refuse_writes)
+
     def before_commit(self) -> None:
         if not self._speaking and not self._session.in_nested_transaction():
             raise TransactionMisuse(OURS)
@@ -58,6 +64,21 @@ class Guard:
 
     def after_commit(self) -> None:
         self.committed = self._speaking and not self._session.in_nested_transaction()
+
+
+def _refuse_writes(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+    if WRITES.match(statement):
+        raise TransactionMisuse(
+            "the work writes through another engine than the claim: the two would be committed one after the other. "
+            "Give the store sessions whose engine is that of the orders"
+        )
+
+
+@event.listens_for(Session, "after_begin")
+def _after_begin(session: Session, _transaction: Any, connection: Any) -> None:
+    guard = session.info.get(_GUARD)
+    if guard is not None:
+        guard.after_begin(connection)
 
 
 @event.listens_for(Session, "before_commit")

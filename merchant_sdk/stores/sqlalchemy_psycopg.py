@@ -29,6 +29,7 @@ from merchant_sdk.stores.postgres_statements import (
     begin,
     committed,
     doubt_names,
+    is_in_doubt,
     of,
     putting,
 )
@@ -79,8 +80,9 @@ class PsycopgConnection:
     def put(self, records: Sequence[Record], *, with_commit: bool) -> None:
         """Now, or in the message that commits. Raises DBAPIError, and TransactionMisuse where a claim is gone."""
         # What the claim wrote already is not written again, if it came with BEGIN: one that came later may have been
-        # undone with a savepoint of the work.
-        late = [record for record in records if record != self._kept]
+        # undone with a savepoint of the work. Nor is it sure where a text could have begun anew.
+        kept = None if is_in_doubt(self._raw) else self._kept
+        late = [record for record in records if record != kept]
         if with_commit:
             self._late, self._replaced, self._asked = late, True, True
             replaced = (self._commit_async, self._rollback_async) if self._async else (self._commit, self._rollback)

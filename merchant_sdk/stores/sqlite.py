@@ -87,7 +87,13 @@ class SQLiteTransaction:
 
     def claim(self, wanted: Record) -> Record | None:
         # The write lock holds every key already: nothing has to be written to hold this one.
-        row = self._raw().execute(_FIND, (wanted.kind, wanted.key)).fetchone()
+        cursor, texts = self._raw(), self._connection.text_factory
+        # The merchant's own would make another word of `succeeded`.
+        self._connection.text_factory = str
+        try:
+            row = cursor.execute(_FIND, (wanted.kind, wanted.key)).fetchone()
+        finally:
+            self._connection.text_factory = texts
         return None if row is None else Record(*row)
 
     def put(self, records: Sequence[Record]) -> None:

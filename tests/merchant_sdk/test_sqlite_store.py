@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from merchant_sdk import CallKey, SQLiteStore, StoreBusy, TransactionMisuse, once
+from merchant_sdk import AlreadyDone, CallKey, SQLiteStore, StoreBusy, TransactionMisuse, call_status, once
 
 INSERT = "INSERT INTO orders (buyer, item) VALUES ('b-1', 'pizza')"
 
@@ -133,6 +133,23 @@ def test_a_row_factory_of_the_merchant_does_not_disturb_the_records(database: Pa
                 work.reply("placed")
         answers.append(work.answer.matched)
     assert answers == [None, "call"]
+
+
+@pytest.mark.parametrize("factory", [bytes, bytearray, lambda raw: raw.decode("latin-1")])
+def test_p5_4_a_text_factory_of_the_merchant_does_not_void_an_order(database: Path, clock: Any, factory: Any) -> None:
+    """5.4: what is not read as `succeeded` was told as void."""
+    store = SQLiteStore(database, on_connect=lambda db: setattr(db, "text_factory", factory))
+    for matched in (None, "call"):
+        with once(store, CallKey("k", "café"), now=clock) as work:
+            if not work.done:
+                assert work.db.execute("SELECT 'é'").fetchone() == (factory("é".encode()),)
+                work.reply("crème")
+            else:
+                with pytest.raises(AlreadyDone):
+                    work.db.execute("SELECT 1")
+        assert (work.answer.matched, work.answer.result) == (matched, "crème")
+    assert call_status(store, "k", now=clock).result == "crème"
+    assert [call_status(store, "other", now=clock).state for _ in range(2)] == ["void", "void"]
 
 
 @pytest.mark.parametrize("path", ["", ":memory:", "file::memory:?cache=shared"])

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -136,3 +137,27 @@ def test_a_database_without_a_table_is_named(vendor: str) -> None:
     """A clear no, before anything runs."""
     with pytest.raises(ValueError, match="there is no table for"):
         ddl(vendor)
+
+
+@pytest.mark.parametrize("kind", ["psycopg", "sqlalchemy"])
+def test_k7_02_workers_that_start_at_once_make_one_table(postgres_database: str, kind: str) -> None:
+    """K7-02: PostgreSQL's IF NOT EXISTS looks before the other's commit, and fails at its own."""
+    engine = sa.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(postgres_database))
+
+    def make() -> None:
+        if kind == "psycopg":
+            PsycopgStore(postgres_database, create_table=True).close()
+        else:
+            SQLAlchemyStore(sessionmaker(engine)).create_table()
+
+    with psycopg.connect(postgres_database) as first, ThreadPoolExecutor() as threads:
+        for statement in statements("postgresql"):
+            first.execute(statement.encode())
+        second = threads.submit(make)
+        with psycopg.connect(postgres_database, autocommit=True) as db:
+            waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+            while not db.execute(waits).fetchall():
+                assert not second.done(), second.exception()
+        first.commit()
+        second.result()
+    engine.dispose()

@@ -24,7 +24,11 @@ SQLALCHEMY = [
     "async-mariadb",
 ]
 # After it PostgreSQL makes a ROLLBACK of any COMMIT; the others are made to forget the work as a deadlock makes them.
-BREAKS = {"postgresql": "SELECT 1/0", "sqlite": "/* in hiding */ ROLLBACK", "mysql": "/* in hiding */ ROLLBACK"}
+BREAKS = {
+    "postgresql": "SELECT 1/0",
+    "sqlite": "INSERT OR ROLLBACK INTO orders (buyer) VALUES (NULL)",
+    "mysql": "/*! ROLLBACK */",
+}
 
 
 def _listen(desk: Any, name: str, hook: Any) -> None:

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 from django.db import connections, transaction
+from psycopg.rows import dict_row
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from sqlalchemy.pool import NullPool
@@ -76,6 +77,32 @@ def test_k7_11_a_pools_connection_goes_back_as_it_was_taken(pool: OnePool, use: 
     pool.connection.execute(INSERT)
     pool.connection.rollback()
     assert pool.connection.execute("SELECT count(*) FROM orders").fetchone() == before
+
+
+@pytest.mark.parametrize("ends", ["placed", "raised", "read"])
+@pytest.mark.parametrize("own", [False, True])
+def test_k7_11_what_one_work_made_of_its_rows_is_not_what_the_next_gets(
+    pool: OnePool, postgres_database: str, own: bool, ends: str
+) -> None:
+    """K7-11: a connection goes back as it was taken. The next work would fail now and then, as its connection falls."""
+    store = PsycopgStore(postgres_database if own else pool)
+
+    def place(key: str, rows: Any) -> Any:
+        with once(store, CallKey(key, "f"), now=lambda: 1.0) as work:
+            work.db.row_factory = rows or work.db.row_factory
+            work.reply(work.db.execute("SELECT 1 AS one").fetchone())
+            if rows and ends == "raised":
+                raise ZeroDivisionError
+        return work.answer.result
+
+    if ends == "read":
+        with store.reading() as db:
+            db.row_factory = dict_row  # type: ignore[assignment]
+    else:
+        with suppress(ZeroDivisionError):
+            place("k1", dict_row)
+    assert place("k2", None) == [1]
+    store.close()
 
 
 @pytest.mark.parametrize("autocommit", [False, True])

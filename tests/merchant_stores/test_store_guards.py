@@ -135,7 +135,7 @@ def test_a_commit_in_plain_sql_is_found_out_and_the_key_is_not_run_again(postgre
     def place() -> None:
         with once(store, CallKey("k1", "f"), now=lambda: 1.0) as work:
             work.db.execute("INSERT INTO orders (buyer) VALUES ('b-1')")
-            work.db.execute("/* in hiding */ COMMIT")
+            work.db.execute("SELECT 1; COMMIT")
             work.reply("placed")
 
     with pytest.raises(TransactionMisuse, match="ended inside the work"):
