@@ -131,10 +131,10 @@ class Work:
     def __enter__(self) -> Self:
         if self._state != "new":
             raise Misuse("a Work is entered once")
-        self._level.claim(self._key)
+        wait_s = self._level.claim(self._key)
         try:
             with entering:
-                self._open = self._store.begin()
+                self._open = self._store.begin(wait_s)
                 self._state = "open"
                 nesting.entered(self._level)
                 units.opened("`once`", lambda: self._state == "open", key=self)
