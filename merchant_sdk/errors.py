@@ -141,8 +141,11 @@ class AlreadyDone(Misuse):
     """`work.done` is true: the work was done before, and there is nothing to write."""
 
 
-OURS = "the transaction belongs to `once`: it commits when the block ends, and rolls back when you raise"
-"""What every store says of a transaction that the work would end."""
+OURS = (
+    "the transaction belongs to `once`: a work commits when its block ends, and rolls back when you raise; a read does "
+    "neither"
+)
+"""What every store says of a transaction that the work, or a read, would end."""
 
 
 class TransactionMisuse(Misuse):

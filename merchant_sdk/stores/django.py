@@ -187,7 +187,8 @@ class DjangoStore:
                         cursor.execute("PRAGMA query_only = ON")
                     for statement in STATEMENTS[self._vendor].read_only:
                         cursor.execute(statement)
-                yield connection
+                with connection.execute_wrapper(_refuse_ends):
+                    yield connection
         finally:
             if self._vendor == "sqlite":
                 with connection.cursor() as cursor:
