@@ -231,8 +231,8 @@ class PsycopgStore:
             try:
                 connection.execute(first.encode())
                 break
-            except psycopg.OperationalError:
-                dead = connection.closed
+            except BaseException as error:
+                dead = connection.closed and isinstance(error, psycopg.OperationalError)
                 put_back(self._pool, connection, autocommit)
                 if not left or not dead:
                     raise
