@@ -150,8 +150,7 @@ class PsycopgTransaction:
                     raise
             else:
                 self._names.begun(connection)
-                if said[-1].command_tuples == 1:
-                    self._held = expected
+                self._held = expected if said[-1].command_tuples == 1 else None
                 return said[-len(asked)].command_tuples
         raise AssertionError
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from merchant_sdk import CallKey, Misuse, Refused, RequestKey, once
+from merchant_sdk.store import Record
 
 PURCHASE, ANOTHER = RequestKey("p-1", "f", window_s=60), RequestKey("p-2", "f", window_s=60)
 # Those that claim it at once, and one that takes no hint.
@@ -98,3 +99,18 @@ def test_a_savepoint_around_bind_does_not_undo_a_claim_that_came_with_begin(desk
         work.reply({"for": "k1"})
     assert order(desk, "k2")["for"] == "k1"
     assert desk.orders() == ["k1"]
+
+
+@pytest.mark.parametrize("desk", ["psycopg", "sqlalchemy-postgresql"], indirect=True)
+def test_what_was_undone_is_claimed_anew(desk: Any) -> None:
+    """A claim that came with BEGIN went with it."""
+    call, bought = (Record(kind, "k", "f", "succeeded", '"done"', 1.0) for kind in ("call", "request"))
+    transaction = desk.store.begin()
+    transaction.expect(bought)
+    assert transaction.claim(call) is None
+    transaction.undo_work()
+    assert transaction.claim(bought) is None
+    transaction.put([bought])
+    transaction.commit()
+    transaction.close()
+    assert desk.read("SELECT kind FROM oncegate_once") == [("request",)]
