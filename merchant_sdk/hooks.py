@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from merchant_sdk.errors import KeyInputError, Misuse, Refused
 from merchant_sdk.keys import RequestKey
 from merchant_sdk.store import Store
+from merchant_sdk.wire import Call
 
 Finish = Callable[[Any], Any]
 """Gives a tool's result, waiting for it where the tool is async. The server's part, since it has the loop."""
@@ -65,6 +66,28 @@ def derive(key: Hook, handed: Any, arguments: dict[str, Any], finish: Finish) ->
     if not isinstance(derived, RequestKey):
         raise Misuse(f"key returns what request_key, redeem or given_key makes, not {type(derived).__name__}")
     return derived
+
+
+def derive_early(key: Hook, call: Call, arguments: dict[str, Any], finish: Finish) -> RequestKey | None:
+    """The purchase, if it can be told from the call and its arguments alone; whatever is wrong is told by `derive`."""
+    early = _Early(call)
+    try:
+        derived = finish(key(early, **arguments))
+    except Exception:
+        return None
+    return derived if isinstance(derived, RequestKey) and not early.asked else None
+
+
+class _Early:
+    """What a `key` is handed before its work has begun. One that asks for more is called again when it has."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.asked = False
+
+    def __getattr__(self, name: str) -> NoReturn:
+        self.asked = True
+        raise Misuse(f"{name} is there once the work has begun")
 
 
 def _only_here(result: Any) -> Any:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 from merchant_sdk.arguments import Signature, read_arguments, signature_of
 from merchant_sdk.deciding import Answer
 from merchant_sdk.errors import Misuse, Refused
-from merchant_sdk.hooks import Finish, allow, check_hooks, derive, finishing
+from merchant_sdk.hooks import Finish, allow, check_hooks, derive, derive_early, finishing
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.once import Work, once
 from merchant_sdk.reply import to_json
@@ -261,16 +261,16 @@ class Shop:
         (but for the refusal itself). After OutcomeUnknown that is not known.
         """
         finish = finishing(self.store, finish)
-        with once(self.store, call.call_key(), now=self.now) as work:
+        expected = self._expected(call, finish)
+        with once(self.store, call.call_key(), now=self.now, expect=expected) as work:
             # Looked up only now: a call that was answered replays, whatever became of its tool since (4.10).
             if not work.done:
                 tool = self._find(call.tool)
                 arguments = read_arguments(tool.signature, call.arguments)
                 handed = CallWork(work, call, self.on_loop)
                 allow(tool.authorise, "not_authorised", handed, arguments, finish)
-                if tool.key is None or not work.bind(
-                    derive(tool.key, handed, arguments, finish), order_again=tool.order_again
-                ):
+                purchase = expected or (tool.key and derive(tool.key, handed, arguments, finish))
+                if purchase is None or not work.bind(purchase, order_again=tool.order_again):
                     allow(tool.accept, "not_accepted", handed, arguments, finish)
                     work.reply(finish(tool.function(handed, **arguments)))
         return work.answer
@@ -286,6 +286,17 @@ class Shop:
             handed = Read(db, call, self.now())
             allow(tool.authorise, "not_authorised", handed, arguments, finish)
             return to_json(finish(tool.function(handed, **arguments)))
+
+    def _expected(self, call: Call, finish: Finish) -> RequestKey | None:
+        """The purchase, where the store can claim it together with the call and the tool can tell it beforehand."""
+        tool = self.tools.get(call.tool)
+        if tool is None or tool.key is None or not getattr(self.store, "expects", False):
+            return None
+        try:
+            arguments = read_arguments(tool.signature, call.arguments)
+        except Refused:
+            return None
+        return derive_early(tool.key, call, arguments, finish)
 
     def _find(self, name: str) -> Tool:
         tool = self.tools.get(name)

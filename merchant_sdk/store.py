@@ -85,6 +85,9 @@ class Store(Protocol):
     max_writers: int
     """How many transactions one process may usefully hold at a time.
 
+    A store may also say `expects = True`: its transactions have `expect(record)`, called before the first claim with
+    what will be claimed next, so that it can go with the first. It is no claim: one follows, or all is rolled back.
+
     A store may also say `bound_to_thread = True`: its connection is found by the thread, so that what an async tool
     wrote on its loop would be outside the transaction, and a Shop takes no async tools.
     """

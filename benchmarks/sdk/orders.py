@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from merchant_sdk import CallKey, Line, once, request_key
+from merchant_sdk import CallKey, RequestKey, once
 from merchant_sdk.stores.postgres import PsycopgStore
 from merchant_sdk.stores.sqlalchemy import SQLAlchemyStore
 from merchant_sdk.stores.sqlalchemy_async import AsyncSQLAlchemyStore, once_async
@@ -55,9 +55,11 @@ def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
     def with_once(*, known: bool = False, bind: bool = False) -> Place:
         def place() -> None:
             call = CallKey(next(_KEYS), "f")
-            with once(store, call, now=time.time, reply={"order_id": call.text} if known else None) as work:
-                if bind:
-                    work.bind(request_key("order", buyer=call.text, cart=[Line("pizza", 1)], window_s=1200))
+            purchase = RequestKey(call.text, "f", window_s=1200) if bind else None
+            reply = {"order_id": call.text} if known else None
+            with once(store, call, now=time.time, reply=reply, expect=purchase) as work:
+                if purchase is not None:
+                    work.bind(purchase)
                 row = work.db.execute(_INSERT, ["b-1"]).fetchone()
                 if not known:
                     work.reply({"order_id": row[0]})

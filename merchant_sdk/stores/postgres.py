@@ -30,6 +30,7 @@ from merchant_sdk.stores.postgres_statements import (
     begin,
     committed,
     is_in_doubt,
+    is_of,
     limited,
     of,
     putting,
@@ -51,6 +52,8 @@ class PsycopgTransaction:
         self._limits = limits
         self._connection, self._autocommit = taken(pool)
         self._kept: Record | None = None
+        self._expected: Record | None = None
+        self._held: Record | None = None
         self._late: list[Record] = []
         self._returned = False
         self._guard = ConnectionGuard(self._connection)
@@ -59,7 +62,13 @@ class PsycopgTransaction:
     def db(self) -> Connection:
         return self._connection
 
+    def expect(self, record: Record) -> None:
+        """Claim this record in the message that begins, so that its own claim needs none."""
+        self._expected = record
+
     def claim(self, wanted: Record) -> Record | None:
+        if is_of(self._held, wanted):
+            return None
         with claiming:
             if self._status() == IDLE:
                 written = self._begin_and_claim(wanted)
@@ -84,7 +93,7 @@ class PsycopgTransaction:
         self._records().forget(kind, key)
 
     def undo_work(self) -> None:
-        self._kept = None
+        self._kept = self._held = None
         self._late = []
         if self._status() != IDLE:
             say(self._connection, ROLLBACK)
@@ -112,13 +121,16 @@ class PsycopgTransaction:
         put_back(self._pool, self._connection, self._autocommit)
 
     def _begin_and_claim(self, wanted: Record) -> int | None:
+        expected, self._expected = self._expected, None
+        asked = [wanted] if expected is None else [wanted, expected]
         for left in reversed(range(_BEGIN_TRIES)):
             connection = self._connection
             try:
                 if missing := self._names.prepare(connection):
                     say(connection, *missing)
                     self._names.prepared(connection)
-                said = self._say(begin(connection, self._isolation), *self._limits, of(wanted, CLAIM, connection))
+                claims = [of(record, CLAIM, connection) for record in asked]
+                said = self._say(begin(connection, self._isolation), *self._limits, *claims)
             except psycopg.Error as error:
                 if left and connection.closed and isinstance(error, psycopg.OperationalError):
                     # It died while it was idle (a restart, a proxy): nothing was begun on it.
@@ -131,7 +143,8 @@ class PsycopgTransaction:
                     raise
             else:
                 self._names.begun(connection)
-                return said[-1].command_tuples
+                self._held = expected if said[-1].command_tuples == 1 else None
+                return said[-len(asked)].command_tuples
         raise AssertionError
 
     def _say(self, *statements: Statement) -> list[PGresult]:
@@ -183,6 +196,7 @@ class PsycopgStore:
         if isolation is not None and isolation not in get_args(Isolation):
             raise ValueError(f"isolation is one of {', '.join(get_args(Isolation))}, not {isolation!r}")
         self.max_writers = max_writers
+        self.expects = True
         self._own = IdleConnections(lambda: _connect(database)) if isinstance(database, str) else None
         self._pool: Pool = self._own or database  # type: ignore[assignment]
         _check(database)

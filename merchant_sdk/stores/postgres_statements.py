@@ -118,6 +118,11 @@ def of(record: Record, statement: Statement, connection: Any) -> Statement:
     return Statement(statement.sql, statement.name, values)
 
 
+def is_of(held: Record | None, wanted: Record) -> bool:
+    """Whether both have one key."""
+    return held is not None and held[:2] == wanted[:2]
+
+
 def doubt_names(connection: Any) -> None:
     """What was sent in this transaction may have dropped every prepared statement of the connection."""
     connection.__dict__[_DOUBT] = True

@@ -43,6 +43,7 @@ class SQLAlchemyTransaction:
         self._guard: Guard | None = None
         self._connection: Any = None
         self._direct: Any = None
+        self._expected: Record | None = None
         self._late: Sequence[Record] = ()
         self._plain = False
         self._restore = ""
@@ -51,13 +52,18 @@ class SQLAlchemyTransaction:
     def db(self) -> Any:
         return self._session
 
+    def expect(self, record: Record) -> None:
+        """Where the driver is psycopg: claim this record in the message that begins."""
+        self._expected = record
+
     def claim(self, wanted: Record) -> Record | None:
         if self._guard is None or self._guard.began is None:
             self._begin()
         if self._direct is None:
             return self._records.claim(wanted)
         with claiming:
-            if self._direct.claim(wanted):
+            expected, self._expected = self._expected, None
+            if self._direct.claim(wanted, expected):
                 return None
             found = self._records.find(wanted.kind, wanted.key)
         if found is None:
@@ -207,6 +213,7 @@ class SQLAlchemyStore:
             dialect = session.get_bind().dialect
         self._vendor = vendor_of(dialect.name)
         self._wire = _wire_of(dialect)
+        self.expects = self._wire is not None
 
     def create_table(self) -> None:
         """Make the table where it is missing."""

@@ -155,10 +155,15 @@ class AsyncWork:
 
 
 def once_async(
-    store: AsyncSQLAlchemyStore, key: CallKey | RequestKey, *, now: Callable[[], float], reply: Any = None
+    store: AsyncSQLAlchemyStore,
+    key: CallKey | RequestKey,
+    *,
+    now: Callable[[], float],
+    reply: Any = None,
+    expect: RequestKey | None = None,
 ) -> AsyncWork:
     """See `once`."""
     if not isinstance(store, AsyncSQLAlchemyStore):
         raise TypeError(f"once_async is for an AsyncSQLAlchemyStore: for {type(store).__name__} it is `once`")
     sync: Store = store.sync
-    return AsyncWork(once(sync, key, now=now, reply=reply))
+    return AsyncWork(once(sync, key, now=now, reply=reply, expect=expect))

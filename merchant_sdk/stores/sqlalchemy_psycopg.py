@@ -30,6 +30,7 @@ from merchant_sdk.stores.postgres_statements import (
     committed,
     doubt_names,
     is_in_doubt,
+    is_of,
     of,
     putting,
 )
@@ -49,6 +50,7 @@ class PsycopgConnection:
         self._names = names
         self._began = False
         self._kept: Record | None = None
+        self._held: Record | None = None
         self._late: list[Record] = []
         self._replaced = self._asked = self._sent = False
         # Ended and begun anew in SQL, a work whose reply the claim wrote would be kept without its claim.
@@ -61,11 +63,13 @@ class PsycopgConnection:
         if not self._replaced:
             self._raw.cursor_factory = self._factory
 
-    def claim(self, wanted: Record) -> bool:
-        """Whether the row was written. Raises DBAPIError."""
+    def claim(self, wanted: Record, expected: Record | None) -> bool:
+        """Whether the row was written; with BEGIN, so may be the expected one. Raises DBAPIError."""
+        if is_of(self._held, wanted):
+            return True
         try:
             if self._raw.pgconn.transaction_status == IDLE:
-                written = self._begin_and_claim(wanted)
+                written = self._begin_and_claim(wanted, expected)
                 self._kept = wanted if written else None
                 return written
             if not self._began:
@@ -73,7 +77,7 @@ class PsycopgConnection:
                 # could not be mended.
                 self._began = True
                 doubt_names(self._raw)
-            return self._claimed(wanted)
+            return self._say(of(wanted, CLAIM, self._raw))[-1].command_tuples == 1
         except psycopg.Error as error:
             raise self._as_sqlalchemys(error) from error
 
@@ -140,14 +144,15 @@ class PsycopgConnection:
         if self._raw.pgconn.transaction_status != INTRANS:
             raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
 
-    def _begin_and_claim(self, wanted: Record) -> bool:
+    def _begin_and_claim(self, wanted: Record, expected: Record | None) -> bool:
         first, self._began = begin(self._raw), True
         for left in reversed(range(BEGIN_TRIES)):
             try:
                 if missing := self._names.prepare(self._raw):
                     self._say(*missing)
                     self._names.prepared(self._raw)
-                written = self._claimed(wanted, first)
+                asked = [wanted] if expected is None else [wanted, expected]
+                said = self._say(first, *(of(record, CLAIM, self._raw) for record in asked))
             except psycopg.Error as error:
                 if not left or not self._names.names_are_gone(self._raw, error):
                     raise
@@ -155,11 +160,9 @@ class PsycopgConnection:
                     self._say(ROLLBACK)
             else:
                 self._names.begun(self._raw)
-                return written
+                self._held = expected if said[-1].command_tuples == 1 else None
+                return said[-len(asked)].command_tuples == 1
         raise AssertionError
-
-    def _claimed(self, wanted: Record, *before: Statement) -> bool:
-        return self._say(*before, of(wanted, CLAIM, self._raw))[-1].command_tuples == 1
 
     def _say(self, *statements: Statement) -> list[pq.abc.PGresult]:
         named = self._names.knows(self._raw)

@@ -62,6 +62,8 @@ class Desk:
     clock: Clock = field(default_factory=Clock)
     after: Callable[[], None] = lambda: None
     vendor: str = ""
+    expects: bool = False
+    """Whether a work is told beforehand which purchase it will be bound to."""
 
     def orders(self) -> list[str]:
         return [str(buyer) for (buyer,) in self.read("SELECT buyer FROM orders ORDER BY id")]
@@ -83,7 +85,7 @@ class Desk:
         key = purchase if call is None else CallKey(call, f"order {wants}")
         assert key is not None
         try:
-            with once(self.store, key, now=self.clock, reply=reply) as work:
+            with once(self.store, key, now=self.clock, reply=reply, expect=self._expected(call, purchase)) as work:
                 bound = call and purchase and work.bind(purchase, order_again="Say so.")
                 if not work.done and not bound:
                     self.insert(work.db, buyer)
@@ -93,6 +95,9 @@ class Desk:
             return work.answer.result
         finally:
             self.after()
+
+    def _expected(self, call: str | None, purchase: RequestKey | None) -> RequestKey | None:
+        return purchase if self.expects and call is not None else None
 
     def forget(self, call: str, purchase: RequestKey) -> None:
         with once(self.store, CallKey(call, "cancel"), now=self.clock) as work:
@@ -126,7 +131,8 @@ class AsyncDesk(Desk):
         async def run() -> Any:
             key = purchase if call is None else CallKey(call, f"order {wants}")
             assert key is not None
-            async with once_async(self.store, key, now=self.clock, reply=reply) as work:
+            expected = self._expected(call, purchase)
+            async with once_async(self.store, key, now=self.clock, reply=reply, expect=expected) as work:
                 bound = call and purchase and await work.bind(purchase, order_again="Say so.")
                 if not work.done and not bound:
                     await self.insert(work.db, buyer)
@@ -349,14 +355,18 @@ DESKS: dict[str, tuple[str, Callable[..., Iterator[Desk]], Any]] = {
     "psycopg": ("postgresql", make_psycopg, "read committed"),
     "psycopg-repeatable-read": ("postgresql", make_psycopg, "repeatable read"),
     "psycopg-serializable": ("postgresql", make_psycopg, "serializable"),
+    "psycopg-expecting": ("postgresql", make_psycopg, None),
+    "psycopg-serializable-expecting": ("postgresql", make_psycopg, "serializable"),
     "sqlalchemy-sqlite": ("sqlite", make_sqlalchemy, ("sqlite", "")),
     "sqlalchemy-postgresql": ("postgresql", make_sqlalchemy, ("postgresql", "")),
+    "sqlalchemy-postgresql-expecting": ("postgresql", make_sqlalchemy, ("postgresql", "")),
     "sqlalchemy-postgresql-repeatable-read": ("postgresql", make_sqlalchemy, ("postgresql", "REPEATABLE READ")),
     "sqlalchemy-postgresql-serializable": ("postgresql", make_sqlalchemy, ("postgresql", "SERIALIZABLE")),
     "sqlalchemy-mariadb": ("mysql", make_sqlalchemy, ("mysql", "")),
     "sqlalchemy-mariadb-read-committed": ("mysql", make_sqlalchemy, ("mysql", "READ COMMITTED")),
     "async-sqlite": ("sqlite", make_async, ("sqlite", "aiosqlite", "")),
     "async-postgresql": ("postgresql", make_async, ("postgresql", "psycopg", "")),
+    "async-postgresql-expecting": ("postgresql", make_async, ("postgresql", "psycopg", "")),
     "async-asyncpg": ("postgresql", make_async, ("postgresql", "asyncpg", "")),
     "async-asyncpg-serializable": ("postgresql", make_async, ("postgresql", "asyncpg", "SERIALIZABLE")),
     "async-mariadb": ("mysql", make_async, ("mysql", "aiomysql", "")),
@@ -370,5 +380,5 @@ DESKS: dict[str, tuple[str, Callable[..., Iterator[Desk]], Any]] = {
 def desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
     vendor, make, options = DESKS[request.param]
     for made in make(request, options):
-        made.vendor = vendor
+        made.vendor, made.expects = vendor, request.param.endswith("-expecting")
         yield made

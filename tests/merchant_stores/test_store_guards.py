@@ -243,7 +243,7 @@ def test_a_proxy_that_does_not_know_the_prepared_names_costs_nothing_but_the_nam
     [
         ("shop.db", {}, "a file is for SQLiteStore"),
         ("postgresql+psycopg://u:hunter2@h/shop", {}, "an address with a driver for SQLAlchemyStore"),
-        (object(), {}, "PsycopgStore takes a connection string or a psycopg_pool.ConnectionPool, not object"),
+        (object(), {}, "psycopg_pool.ConnectionPool (not an async one), not object"),
         (
             "dbname=shop",
             {"isolation": "serialisable"},

@@ -17,7 +17,7 @@ COSTS = {
     "bare": (3, 3),
     "once": (5, 3),
     "once, reply known": (4, 3),
-    "once and bind": (7, 4),
+    "once and bind": (7, 3),
     "bare, SQLAlchemy": (3, 3),
     "once, SQLAlchemy": (5, 3),
     "once, SQLAlchemy, reply known": (4, 3),
