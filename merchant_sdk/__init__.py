@@ -26,6 +26,7 @@ from merchant_sdk.errors import (
     SignatureError,
     StoreBusy,
     TokenRefused,
+    TransactionEnded,
     TransactionMisuse,
 )
 from merchant_sdk.fingerprint import fingerprint, named_fingerprint
@@ -68,6 +69,7 @@ __all__ = [
     "SignatureError",
     "StoreBusy",
     "TokenRefused",
+    "TransactionEnded",
     "TransactionMisuse",
     "Verified",
     "Work",

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from merchant_sdk.call_status import call_status
-from merchant_sdk.errors import KeyInputError, MalformedCall, OutcomeUnknown, Refused, SignatureError, StoreBusy
+from merchant_sdk.errors import (
+    KeyInputError,
+    MalformedCall,
+    OutcomeUnknown,
+    Refused,
+    SignatureError,
+    StoreBusy,
+    TransactionEnded,
+)
 from merchant_sdk.hooks import Finish
 from merchant_sdk.reply import to_json
 from merchant_sdk.shop import Shop
@@ -139,7 +147,7 @@ def reply_to(error: Exception) -> Reply:
         why = f" ({type(error.__cause__).__name__})" if error.__cause__ else ""
         _log.warning("call put off: %s%s", error, why)
         return error_reply(429, "merchant_busy", "The shop is busy. Nothing was done.", (b"retry-after", b"1"))
-    if isinstance(error, OutcomeUnknown):
+    if isinstance(error, OutcomeUnknown | TransactionEnded):
         _log.error("call failed: its outcome is not known", exc_info=error)
         return error_reply(
             500, "merchant_error", "The shop failed at the end of this call: what it stored is not known."

@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 
-from merchant_sdk.errors import TransactionMisuse
+from merchant_sdk.errors import ENDED, FAILED, TransactionEnded, TransactionMisuse
 from merchant_sdk.migrations import MADE_MEANWHILE, MAKING_TRIES, ddl
 from merchant_sdk.store import Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
@@ -100,8 +100,8 @@ class PsycopgTransaction:
 
     def commit(self) -> None:
         # In a transaction that failed, COMMIT would be a ROLLBACK without an error.
-        if self._status() != INTRANS:
-            raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
+        if (status := self._status()) != INTRANS:
+            raise TransactionEnded(ENDED) if status == IDLE else TransactionMisuse(FAILED)
         puts = [of(record, PUT, self._connection) for record in self._late]
         with putting:
             committed(self._connection, self._say(*puts, COMMIT))

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 
-from merchant_sdk.errors import TransactionMisuse
+from merchant_sdk.errors import GONE, TransactionEnded, TransactionMisuse
 from merchant_sdk.store import Record
 from merchant_sdk.stores.failures import Translation
 from merchant_sdk.stores.records import FIELDS, STATEMENTS
@@ -165,13 +165,11 @@ def limited(wait_s: float) -> Statement:
     return Statement(f"SET LOCAL lock_timeout = {max(1, int(wait_s * 1000))}".encode())
 
 
-def _told_of_put(error: Exception) -> TransactionMisuse | None:
+def _told_of_put(error: Exception) -> TransactionEnded | None:
     if not isinstance(error, psycopg.DataError) or _GONE not in str(error):
         return None
-    return TransactionMisuse(
-        "the claim was gone at the end of the work, which committed or rolled back by SQL; nothing is stored"
-    )
+    return TransactionEnded(GONE)
 
 
 putting = Translation(_told_of_put)
-"""Around a message with PUT: a claim that is gone is TransactionMisuse, and nothing was committed."""
+"""Around a message with PUT: a claim that is gone is TransactionEnded, and the COMMIT behind it was not run."""
