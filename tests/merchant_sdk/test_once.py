@@ -277,6 +277,34 @@ def test_k7_03_a_reply_that_is_not_json_fails_before_the_commit(
     assert rows() == []
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [{1: "a", "1": "b"}, {"orders": [{"x": ({True: 1, "true": 2},)}]}, {None: 1, "null": 2}, {1.5: 1, "1.5": 2}],
+    ids=["number", "deep", "null", "fraction"],
+)
+@pytest.mark.parametrize("known", [False, True])
+def test_k7_03_a_reply_with_two_keys_of_one_name_fails_before_the_commit(
+    store: SQLiteStore, rows: Rows, clock: Any, reply: Any, known: bool
+) -> None:
+    """K7-03: as JSON it would say both, and every reader keeps another."""
+
+    def order() -> None:
+        with once(store, CallKey("k", "f"), now=clock, reply=reply if known else None) as work:
+            _insert(work)
+            work.reply(reply)
+
+    with pytest.raises(ValueError, match="one name"):
+        order()
+    assert rows() == []
+
+
+def test_k7_03_keys_that_are_no_text_are_written_as_such(store: SQLiteStore, clock: Any) -> None:
+    """K7-03: where nothing clashes, a table by number is a reply like any other."""
+    with once(store, CallKey("k", "f"), now=clock) as work:
+        work.reply({1: "a", "2": "b", None: [{False: {}}]})
+    assert work.answer.result == {"1": "a", "2": "b", "null": [{"false": {}}]}
+
+
 def test_k2_15_half_a_surrogate_pair_in_a_reply_is_replaced(store: SQLiteStore, clock: Any) -> None:
     """K2-15: dirty text does not cost the customer the order."""
     with once(store, CallKey("k", "f"), now=clock) as work:
@@ -329,6 +357,28 @@ def test_a_forgotten_purchase_can_be_made_again(store: SQLiteStore, rows: Rows, 
     assert place("k3", derived()) == {"order_id": "O-2"}
     assert place("k1", derived()) == {"order_id": "O-1"}
     assert len(rows()) == 2
+
+
+@pytest.mark.parametrize("known", [None, {"order_id": "O-1"}])
+@pytest.mark.parametrize("as_what", ["its own key", "bound", "expected"])
+def test_k7_11_a_work_cannot_forget_the_purchase_that_it_makes(
+    store: SQLiteStore, rows: Rows, clock: Any, place: Place, as_what: str, known: Any
+) -> None:
+    """K7-11: its order would stand without a record, and the next equal purchase would be a second one."""
+    key: Any = derived() if as_what == "its own key" else CallKey("k1", "f")
+    expect = derived() if as_what == "expected" else None
+
+    def order() -> None:
+        with once(store, key, now=clock, reply=known, expect=expect) as work:
+            if as_what == "bound":
+                work.bind(derived())
+            _insert(work)
+            work.forget(derived().text)
+
+    with pytest.raises(Misuse, match="forget"):
+        order()
+    assert rows() == []
+    assert place("k2", derived()) == {"order_id": "O-1"}
 
 
 def test_a_call_key_and_a_request_key_of_the_same_text_are_two_keys(place: Place, rows: Rows) -> None:
