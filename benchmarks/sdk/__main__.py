@@ -9,6 +9,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
+from uuid import uuid4
 
 from benchmarks.sdk.databases import NoServer, private_postgres
 from benchmarks.sdk.orders import ORDERS, makers
@@ -86,9 +87,9 @@ def _show_statements(conninfo: str) -> list[str]:
         for name, make in makers(proxied, closing).items():
             place = make()
             for _ in range(10):  # past psycopg's own preparing of repeated statements
-                place()
+                place(uuid4().hex)
             count.clear()
-            place()
+            place(uuid4().hex)
             found[name] = len(count.statements)
             print(f"  {name:<36}{len(count.statements):>10}{count.round_trips:>13}")
     return [

@@ -6,6 +6,7 @@ import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from benchmarks.sdk.orders import ORDERS, makers
 from benchmarks.sdk.wire_count import counted
@@ -35,9 +36,9 @@ def test_the_common_path_costs_no_round_trip_and_one_statement_where_the_reply_i
         for name, make in makers(proxied, closing).items():
             place = make()
             for _ in range(8):
-                place()
+                place(uuid4().hex)
             count.clear()
-            place()
+            place(uuid4().hex)
             found[name] = (len(count.statements), count.round_trips)
     assert found == COSTS
 
