@@ -33,6 +33,7 @@ AGAINST: Final = {
     "once, reply known": Held("bare", 1),
     "once": Held("bare", 2),
     # Two keys are more than the common path: their latency is shown, and not held to the bar.
+    "once and bind, reply known": Held("bare", 2, latency=False),
     "once and bind": Held("bare", 4, latency=False),
     "once, SQLAlchemy, reply known": Held("bare, SQLAlchemy", 1),
     "once, SQLAlchemy": Held("bare, SQLAlchemy", 2),

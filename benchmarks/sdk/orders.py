@@ -118,6 +118,7 @@ def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
         "once": with_once,
         "once, reply known": lambda: with_once(known=True),
         "once and bind": lambda: with_once(bind=True),
+        "once and bind, reply known": lambda: with_once(known=True, bind=True),
         "bare, SQLAlchemy": bare_session,
         "once, SQLAlchemy": session_once,
         "once, SQLAlchemy, reply known": lambda: session_once(known=True),

@@ -19,6 +19,7 @@ COSTS = {
     "once": (5, 3),
     "once, reply known": (4, 3),
     "once and bind": (7, 3),
+    "once and bind, reply known": (5, 3),
     "bare, SQLAlchemy": (3, 3),
     "once, SQLAlchemy": (5, 3),
     "once, SQLAlchemy, reply known": (4, 3),
