@@ -180,8 +180,9 @@ class Shop:
         """Register a function, sync or async, as the tool of its name.
 
         Its first parameter is the `CallWork` (or the `Read`); the others are the tool's arguments by name, and
-        their annotations its JSON Schema. `key(work, **arguments)` names the purchase, and `order_again` tells
-        the customer how to make it again.
+        their annotations its JSON Schema. `key(work, **arguments)` names the purchase and changes nothing: it
+        is asked before the work begins, and inside it if it wants more than `work.call`. `order_again` tells the
+        customer how to make it again.
 
         An instruction is not an authorisation: `authorise(work, **arguments)` says whether this caller may ask at
         all, before any purchase is looked up; `accept(work, **arguments)` whether the shop will do it now (amount,
