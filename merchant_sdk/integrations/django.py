@@ -20,16 +20,15 @@ from django.views.decorators.csrf import csrf_exempt
 
 from merchant_sdk import units
 from merchant_sdk.commit_before_reply import MAX_REPLY, SAFE_METHODS, failure_body
-from merchant_sdk.endpoint import refuse_borrowed_key, reply_to
-from merchant_sdk.errors import MalformedCall, Refused, ReplyTooLarge, SignatureError, StoreBusy
+from merchant_sdk.endpoint import reply_to
+from merchant_sdk.errors import ReplyTooLarge
 from merchant_sdk.shop import Shop
-from merchant_sdk.signing import verify
+from merchant_sdk.signed_calls import ANSWERED, read_call
 from merchant_sdk.stores.django import is_inside_merchants_block
-from merchant_sdk.wire import Call, parse_call
+from merchant_sdk.wire import Call
 from merchant_sdk.wsgi import headers_of
 
 PATH = "oncegate"
-_ANSWERED = (SignatureError, MalformedCall, Refused, StoreBusy)
 
 _log = logging.getLogger("merchant_sdk")
 
@@ -50,10 +49,7 @@ def urls(shop: Shop, *, path: str = PATH) -> list[Any]:
 
 def signed_call(request: HttpRequest, shop: Shop) -> Call:
     """The verified Call of this request. Raises SignatureError or MalformedCall, which the middleware answers."""
-    headers = headers_of(request.META)
-    verified = verify(shop.secrets, headers, request.body, now=shop.now())
-    refuse_borrowed_key(headers, verified.id)
-    return parse_call(verified.id, request.body)
+    return read_call(shop, headers_of(request.META), request.body)
 
 
 class CommitBeforeReply:
@@ -86,7 +82,7 @@ class CommitBeforeReply:
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """The SDK's errors from a view, as their answers."""
-        if not isinstance(error, _ANSWERED):
+        if not isinstance(error, ANSWERED):
             return None
         reply = reply_to(error)
         headers = {name.decode(): value.decode() for name, value in reply.headers}

@@ -11,20 +11,19 @@ from flask import Flask, Response, request
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from merchant_sdk.commit_before_reply import MAX_REPLY, CommitBeforeReplyWSGI
-from merchant_sdk.endpoint import refuse_borrowed_key, reply_to
-from merchant_sdk.errors import MalformedCall, Refused, SignatureError, StoreBusy
+from merchant_sdk.endpoint import reply_to
+from merchant_sdk.errors import MalformedCall
 from merchant_sdk.shop import Shop
-from merchant_sdk.signing import verify
-from merchant_sdk.wire import Call, parse_call
+from merchant_sdk.signed_calls import ANSWERED, read_call
+from merchant_sdk.wire import Call
 from merchant_sdk.wsgi import discard_body, headers_of
 
 PATH = "/oncegate"
-_ANSWERED = (SignatureError, MalformedCall, Refused, StoreBusy)
 
 
 def install(app: Flask, shop: Shop | None, *, path: str = PATH, max_reply: int = MAX_REPLY) -> None:
     """Mount the shop under `path`, answer the SDK's errors, and put the middleware around everything."""
-    for kind in _ANSWERED:
+    for kind in ANSWERED:
         app.register_error_handler(kind, _handle)
     inner: Any = app.wsgi_app
     if shop is not None:
@@ -38,11 +37,7 @@ def signed_call(shop: Shop, *, max_body: int = 1 << 20) -> Call:
     if (request.content_length or 0) > max_body:
         discard_body(request.environ)
         raise MalformedCall(f"the body is larger than {max_body} bytes")
-    body = request.get_data(cache=True)
-    headers = headers_of(request.environ)
-    verified = verify(shop.secrets, headers, body, now=shop.now())
-    refuse_borrowed_key(headers, verified.id)
-    return parse_call(verified.id, body)
+    return read_call(shop, headers_of(request.environ), request.get_data(cache=True))
 
 
 def _handle(error: Exception) -> Response:
