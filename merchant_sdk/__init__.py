@@ -11,6 +11,7 @@ from merchant_sdk.commit_before_reply import CommitBeforeReply, CommitBeforeRepl
 from merchant_sdk.deciding import Answer
 from merchant_sdk.errors import (
     AlreadyDone,
+    BodyTooLarge,
     KeyConflict,
     KeyInputError,
     MalformedCall,
@@ -43,6 +44,7 @@ __all__ = [
     "AlreadyDone",
     "Answer",
     "Arg",
+    "BodyTooLarge",
     "CallKey",
     "CallStatus",
     "CallWork",

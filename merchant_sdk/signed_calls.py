@@ -16,6 +16,9 @@ from merchant_sdk.wire import Call, parse_call
 ANSWERED: Final = (SignatureError, MalformedCall, Refused, StoreBusy)
 """What a handler may raise and `endpoint.reply_to` answers; any other error is the framework's."""
 
+MAX_BODY: Final = 1 << 20
+"""Bytes; as a shop's own endpoint has it."""
+
 
 def read_call(shop: Shop, headers: Headers, body: bytes) -> Call:
     """The verified Call of a request. Raises SignatureError or MalformedCall."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from asgiref.sync import async_to_sync
+from django.conf import settings
 from django.db import connections, transaction
 from django.http import HttpRequest, HttpResponse
 from django.urls import re_path
@@ -21,12 +22,12 @@ from django.views.decorators.csrf import csrf_exempt
 from merchant_sdk import units
 from merchant_sdk.commit_before_reply import MAX_REPLY, SAFE_METHODS, failure_body
 from merchant_sdk.endpoint import reply_to
-from merchant_sdk.errors import ReplyTooLarge
+from merchant_sdk.errors import BodyTooLarge, ReplyTooLarge
 from merchant_sdk.shop import Shop
-from merchant_sdk.signed_calls import ANSWERED, read_call
+from merchant_sdk.signed_calls import ANSWERED, MAX_BODY, read_call
 from merchant_sdk.stores.django import is_inside_merchants_block
 from merchant_sdk.wire import Call
-from merchant_sdk.wsgi import headers_of
+from merchant_sdk.wsgi import discard_body, headers_of
 
 PATH = "oncegate"
 
@@ -47,8 +48,17 @@ def urls(shop: Shop, *, path: str = PATH) -> list[Any]:
     return [re_path(rf"^{path}(?:/(?:status|health))?/?$", csrf_exempt(transaction.non_atomic_requests(view)))]
 
 
-def signed_call(request: HttpRequest, shop: Shop) -> Call:
-    """The verified Call of this request. Raises SignatureError or MalformedCall, which the middleware answers."""
+def signed_call(request: HttpRequest, shop: Shop, *, max_body: int = MAX_BODY) -> Call:
+    """The verified Call of this request. Raises SignatureError, MalformedCall or BodyTooLarge, which the middleware
+    answers with 401, 400 and 413. A smaller DATA_UPLOAD_MAX_MEMORY_SIZE holds in place of `max_body`."""
+    djangos = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    most = max_body if djangos is None else min(max_body, djangos)
+    promised = request.META.get("CONTENT_LENGTH") or ""
+    if promised.isdecimal() and (len(promised) > 18 or int(promised) > most):
+        discard_body({**request.META, "wsgi.input": request})
+        raise BodyTooLarge(most)
+    if len(request.body) > most:
+        raise BodyTooLarge(most)
     return read_call(shop, headers_of(request.META), request.body)
 
 

@@ -15,9 +15,9 @@ from starlette.routing import Route
 
 from merchant_sdk.commit_before_reply import MAX_REPLY, CommitBeforeReply
 from merchant_sdk.endpoint import MOST_DISCARDED, reply_headers, reply_to
-from merchant_sdk.errors import MalformedCall
+from merchant_sdk.errors import BodyTooLarge
 from merchant_sdk.shop import Shop
-from merchant_sdk.signed_calls import ANSWERED, read_call
+from merchant_sdk.signed_calls import ANSWERED, MAX_BODY, read_call
 from merchant_sdk.wire import Call
 
 PATH = "/oncegate"
@@ -36,10 +36,10 @@ def install(app: Any, shop: Shop | None, *, path: str = PATH, max_reply: int = M
     app.add_middleware(CommitBeforeReply, max_reply=max_reply)
 
 
-def signed_call(shop: Shop, *, max_body: int = 1 << 20) -> Any:
+def signed_call(shop: Shop, *, max_body: int = MAX_BODY) -> Any:
     """A FastAPI dependency, or an awaitable function of a request, that gives the verified Call.
 
-    Raises SignatureError or MalformedCall, which `install` answers with 401 and 400.
+    Raises SignatureError, MalformedCall or BodyTooLarge, which `install` answers with 401, 400 and 413.
     """
 
     async def read(request: Request) -> Call:
@@ -51,7 +51,7 @@ def signed_call(shop: Shop, *, max_body: int = 1 << 20) -> Any:
             elif length > MOST_DISCARDED:
                 break
         if length > max_body:
-            raise MalformedCall(f"the body is larger than {max_body} bytes")
+            raise BodyTooLarge(max_body)
         return read_call(shop, request.scope["headers"], bytes(body))
 
     # FastAPI looks at the annotation itself, which `from __future__` made a text.
