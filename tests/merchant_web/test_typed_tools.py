@@ -250,13 +250,13 @@ def test_without_an_endpoint_there_is_no_manifest(tmp_path: Path) -> None:
 
 
 def test_a_lint_that_is_handed_in_speaks_when_a_tool_is_defined(tmp_path: Path) -> None:
-    """3.5: the SDK knows no rules of its own; whoever has some hands them in."""
+    """3.5: the SDK knows no rules of its own; whoever has some may hand them in."""
     shop = Shop(tmp_path / "shop.db", secrets=[SECRET], lint=lambda body: [f"rename {body['name']}"])
     with pytest.warns(UserWarning, match="do_it: rename do_it"):
         shop.tool()(lambda_named("do_it"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Shop(tmp_path / "shop.db", secrets=[SECRET]).tool()(lambda_named("do_it"))
+        Shop(tmp_path / "shop.db", secrets=[SECRET], lint=None).tool()(lambda_named("do_it"))
 
 
 def lambda_named(name: str) -> Any:
