@@ -11,6 +11,7 @@ from merchant_sdk.commit_before_reply import CommitBeforeReply, CommitBeforeRepl
 from merchant_sdk.deciding import Answer
 from merchant_sdk.errors import (
     AlreadyDone,
+    BodyTooLarge,
     KeyConflict,
     KeyInputError,
     MalformedCall,
@@ -29,6 +30,7 @@ from merchant_sdk.errors import (
     TransactionMisuse,
 )
 from merchant_sdk.fingerprint import fingerprint, named_fingerprint
+from merchant_sdk.found_lint import ToolRemark
 from merchant_sdk.issued_token import issue_token, redeem
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.money import minor_units
@@ -43,6 +45,7 @@ __all__ = [
     "AlreadyDone",
     "Answer",
     "Arg",
+    "BodyTooLarge",
     "CallKey",
     "CallStatus",
     "CallWork",
@@ -68,6 +71,7 @@ __all__ = [
     "SignatureError",
     "StoreBusy",
     "TokenRefused",
+    "ToolRemark",
     "TransactionMisuse",
     "Verified",
     "Work",
