@@ -10,7 +10,7 @@ def purchase(work, item, quantity):
     return request_key("order", buyer=work.call.context.conversation, cart=[Line(item, quantity)], window_s=1200)
 
 
-@shop.tool(side_effecting=True, key=purchase)
+@shop.tool(key=purchase, description="Order an item.")
 def place_order(work, item: str, quantity: int):
     return {"order_id": work.db.execute("INSERT INTO orders VALUES (NULL, ?, ?)", (item, quantity)).lastrowid}
 

@@ -11,6 +11,7 @@ from merchant_sdk.commit_before_reply import CommitBeforeReply, CommitBeforeRepl
 from merchant_sdk.deciding import Answer
 from merchant_sdk.errors import (
     AlreadyDone,
+    BodyTooLarge,
     KeyConflict,
     KeyInputError,
     MalformedCall,
@@ -30,6 +31,7 @@ from merchant_sdk.errors import (
     TransactionMisuse,
 )
 from merchant_sdk.fingerprint import fingerprint, named_fingerprint
+from merchant_sdk.found_lint import ToolRemark
 from merchant_sdk.issued_token import issue_token, redeem
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.money import minor_units
@@ -44,6 +46,7 @@ __all__ = [
     "AlreadyDone",
     "Answer",
     "Arg",
+    "BodyTooLarge",
     "CallKey",
     "CallStatus",
     "CallWork",
@@ -69,6 +72,7 @@ __all__ = [
     "SignatureError",
     "StoreBusy",
     "TokenRefused",
+    "ToolRemark",
     "TransactionEnded",
     "TransactionMisuse",
     "Verified",

@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from merchant_sdk.endpoint import MOST_DISCARDED, Endpoint, Headers, Job, Rejected, Reply, reply_headers, reply_to
+from merchant_sdk.errors import BodyTooLarge
 from merchant_sdk.shop import Shop
 from merchant_sdk.store import AsyncStore
 
@@ -54,7 +55,7 @@ class MerchantApp:
             headers: Headers = list(scope["headers"])
             try:
                 self._endpoint.check_head(scope["method"], headers)
-            except Rejected:
+            except (Rejected, BodyTooLarge):
                 await _discard_body(headers, receive)
                 raise
             job: Job = self._endpoint.accept(scope["path"], headers, await self._read_body(receive))

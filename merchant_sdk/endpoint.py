@@ -13,6 +13,7 @@ from typing import Literal
 
 from merchant_sdk.call_status import call_status
 from merchant_sdk.errors import (
+    BodyTooLarge,
     KeyInputError,
     MalformedCall,
     OutcomeUnknown,
@@ -85,7 +86,7 @@ class Endpoint:
             return error_reply(503, "database_unavailable", "The shop's database does not answer.")
 
     def check_head(self, method: str, headers: Headers) -> None:
-        """What can be refused before the body is read. Raises Rejected."""
+        """What can be refused before the body is read. Raises Rejected or BodyTooLarge."""
         if method != "POST":
             raise Rejected(error_reply(405, "method_not_allowed", "Calls are sent with POST.", (b"allow", b"POST")))
         for raw_name, value in headers:
@@ -98,9 +99,9 @@ class Endpoint:
                 self.check_length(int(value) if len(value) <= 18 else self.max_body + 1)
 
     def check_length(self, length: int) -> None:
-        """Raises Rejected for a body of more than `max_body` bytes."""
+        """Raises BodyTooLarge for a body of more than `max_body` bytes."""
         if length > self.max_body:
-            raise Rejected(error_reply(413, "body_too_large", f"A body is at most {self.max_body} bytes."))
+            raise BodyTooLarge(self.max_body)
 
     def accept(self, path: str, headers: Headers, body: bytes) -> Job:
         """Verify and read a request. Raises SignatureError, MalformedCall or Rejected."""
@@ -136,6 +137,8 @@ def reply_to(error: Exception) -> Reply:
         _log.warning("request refused: %s", error)
         # One answer for all kinds: the reason is for our log, not for whoever is guessing.
         return error_reply(401, "signature_invalid", "The signature is missing or wrong.")
+    if isinstance(error, BodyTooLarge):
+        return error_reply(413, "body_too_large", f"A body is at most {error.most} bytes.")
     if isinstance(error, MalformedCall):
         _log.warning("call refused: %s", error)
         return error_reply(400, "malformed_call", f"This is not a call: {error}.")

@@ -3,6 +3,7 @@
     MerchantError
     ├─ SignatureError     the request was not signed by the gateway: answer 401
     ├─ MalformedCall      signed, but not the gateway's wire: answer 400
+    │  └─ BodyTooLarge    not read to its end: answer 413
     ├─ Refused            a definite no, in words for the customer: nothing was done
     │  ├─ KeyConflict     the same key, for something else
     │  └─ TokenRefused    an issued token that cannot be redeemed
@@ -59,6 +60,14 @@ class SignatureError(MerchantError):
 
 class MalformedCall(MerchantError):
     """The body is not a call as semantics 6 writes it."""
+
+
+class BodyTooLarge(MalformedCall):
+    """A body of more than `most` bytes (9.4), of which nothing was looked at."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"a body is at most {most} bytes")
+        self.most = most
 
 
 class Refused(MerchantError):

@@ -198,7 +198,7 @@ class Work:
         if key is self._key:
             self._at = self._now()
             if self._along is not None:
-                self._transaction.expect(self._record(self._along, UNFINISHED))  # type: ignore[attr-defined]
+                self._transaction.expect(self._record(self._along, self._body or UNFINISHED))  # type: ignore[attr-defined]
         found = self._transaction.claim(self._record(key, self._body or UNFINISHED))
         # A claim may have waited for the winner, whose time lies before the loser's.
         return decide(found, key, self._at if found is None else self._now())

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 from merchant_sdk.arguments import Signature, read_arguments, signature_of
 from merchant_sdk.deciding import Answer
 from merchant_sdk.errors import Misuse, Refused
+from merchant_sdk.found_lint import Choice, ToolRemark, remarks_on
 from merchant_sdk.hooks import Finish, allow, check_hooks, derive, derive_early, finishing
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.once import Work, once
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
 
 _MOST_READERS = 8
 _MAX_BODY = 1 << 20
-
-Lint = Callable[[dict[str, Any]], Sequence[str]]
-"""Remarks on one tool's registration, in words."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -112,8 +110,8 @@ class Shop:
     `async def`, and the server is `asgi()`); `schema` is SQL of the shop's own tables for a path. `secrets`
     are all signing secrets valid today. `endpoint` (the URL the gateway reaches it at) and `company` (its name
     there) are for registering only. `lint` is asked about each tool when it is defined, and what it says becomes
-    a warning; the gateway's own findings come with `oncegate tools register`. Raises SecretError for an
-    unusable secret or for none, TypeError for a database that is neither.
+    a warning: the gateway's rules where they are installed beside the shop, a function of yours, or None. Raises
+    SecretError for an unusable secret or for none, TypeError for a database that is neither.
     """
 
     def __init__(
@@ -125,7 +123,7 @@ class Shop:
         now: Callable[[], float] = time.time,
         endpoint: str | None = None,
         company: str | None = None,
-        lint: Lint | None = None,
+        lint: Choice = "installed",
     ) -> None:
         check_secrets(secrets)
         self.on_loop: AsyncStore | None = None
@@ -180,8 +178,9 @@ class Shop:
         """Register a function, sync or async, as the tool of its name.
 
         Its first parameter is the `CallWork` (or the `Read`); the others are the tool's arguments by name, and
-        their annotations its JSON Schema. `key(work, **arguments)` names the purchase, and `order_again` tells
-        the customer how to make it again.
+        their annotations its JSON Schema. `key(work, **arguments)` names the purchase and changes nothing: it
+        is asked before the work begins, and inside it if it wants more than `work.call`. `order_again` tells the
+        customer how to make it again.
 
         An instruction is not an authorisation: `authorise(work, **arguments)` says whether this caller may ask at
         all, before any purchase is looked up; `accept(work, **arguments)` whether the shop will do it now (amount,
@@ -210,8 +209,8 @@ class Shop:
                 "side_effecting": side_effecting,
                 **{field: value for field, value in told.items() if value is not None},
             }
-            for remark in self._lint({"name": tool_name, **declared}) if self._lint else ():
-                warnings.warn(f"{tool_name}: {remark}", stacklevel=2)
+            for remark in remarks_on({"name": tool_name, **declared}, self._lint):
+                warnings.warn(f"{tool_name}: {remark}", ToolRemark, stacklevel=2)
             self.tools[tool_name] = Tool(
                 *(tool_name, function, side_effecting, key, order_again, authorise, accept, signature, declared)
             )

@@ -18,6 +18,7 @@ from merchant_sdk.endpoint import (
     reply_headers,
     reply_to,
 )
+from merchant_sdk.errors import BodyTooLarge
 from merchant_sdk.shop import Shop
 
 Environ = dict[str, Any]
@@ -49,7 +50,7 @@ class MerchantWSGI:
             headers = headers_of(environ)
             try:
                 self._endpoint.check_head(method, headers)
-            except Rejected:
+            except (Rejected, BodyTooLarge):
                 discard_body(environ)
                 raise
             return self._endpoint.accept(path, headers, self._read_body(environ)).run(_finish)

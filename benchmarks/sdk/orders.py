@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from typing import Any, Final
+from uuid import uuid4
 
 import psycopg
 import sqlalchemy as sa
@@ -27,10 +28,8 @@ ORDERS: Final = "CREATE TABLE IF NOT EXISTS orders (id bigserial PRIMARY KEY, bu
 _INSERT: Final = "INSERT INTO orders (buyer) VALUES (%s) RETURNING id"
 _INSERT_NAMED: Final = sa.text("INSERT INTO orders (buyer) VALUES (:buyer) RETURNING id")
 _WARM: Final = 30
-# They come with the request: making one is no part of `once`.
-_KEYS: Final = iter(lambda: f"{random.getrandbits(128):032x}", "")
-
-Place = Callable[[], Any]
+Place = Callable[[str], Any]
+"""Places one order; the text of its key comes with the request."""
 
 
 def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
@@ -46,15 +45,15 @@ def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
         connection = psycopg.connect(conninfo)
         closing.callback(connection.close)
 
-        def place() -> None:
+        def place(key: str) -> None:
             connection.execute(_INSERT, ["b-1"]).fetchone()
             connection.commit()
 
         return place
 
     def with_once(*, known: bool = False, bind: bool = False) -> Place:
-        def place() -> None:
-            call = CallKey(next(_KEYS), "f")
+        def place(key: str) -> None:
+            call = CallKey(key, "f")
             purchase = RequestKey(call.text, "f", window_s=1200) if bind else None
             reply = {"order_id": call.text} if known else None
             with once(store, call, now=time.time, reply=reply, expect=purchase) as work:
@@ -67,7 +66,7 @@ def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
         return place
 
     def bare_session() -> Place:
-        def place() -> None:
+        def place(key: str) -> None:
             with Session(engine) as session:
                 session.execute(_INSERT_NAMED, {"buyer": "b-1"}).scalar_one()
                 session.commit()
@@ -75,8 +74,8 @@ def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
         return place
 
     def session_once(*, known: bool = False) -> Place:
-        def place() -> None:
-            call = CallKey(next(_KEYS), "f")
+        def place(key: str) -> None:
+            call = CallKey(key, "f")
             with once(mapped, call, now=time.time, reply={"order_id": call.text} if known else None) as work:
                 made = work.db.execute(_INSERT_NAMED, {"buyer": "b-1"}).scalar_one()
                 if not known:
@@ -84,27 +83,27 @@ def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
 
         return place
 
-    def on_a_loop(make: Callable[[AsyncEngine], Callable[[], Coroutine[Any, Any, None]]]) -> Place:
+    def on_a_loop(make: Callable[[AsyncEngine], Callable[[str], Coroutine[Any, Any, None]]]) -> Place:
         # A loop and an engine a thread, as a server has them a process.
         loop, engine = asyncio.new_event_loop(), create_async_engine(url)
         closing.callback(loop.close)
         closing.callback(lambda: loop.run_until_complete(engine.dispose()))
         place = make(engine)
-        return lambda: loop.run_until_complete(place())
+        return lambda key: loop.run_until_complete(place(key))
 
-    def bare_async(engine: AsyncEngine) -> Callable[[], Coroutine[Any, Any, None]]:
-        async def place() -> None:
+    def bare_async(engine: AsyncEngine) -> Callable[[str], Coroutine[Any, Any, None]]:
+        async def place(key: str) -> None:
             async with AsyncSession(engine) as session:
                 (await session.execute(_INSERT_NAMED, {"buyer": "b-1"})).scalar_one()
                 await session.commit()
 
         return place
 
-    def async_once(engine: AsyncEngine, *, known: bool = False) -> Callable[[], Coroutine[Any, Any, None]]:
+    def async_once(engine: AsyncEngine, *, known: bool = False) -> Callable[[str], Coroutine[Any, Any, None]]:
         awaited = AsyncSQLAlchemyStore(lambda: AsyncSession(engine))
 
-        async def place() -> None:
-            call = CallKey(next(_KEYS), "f")
+        async def place(key: str) -> None:
+            call = CallKey(key, "f")
             async with once_async(
                 awaited, call, now=time.time, reply={"order_id": call.text} if known else None
             ) as work:
@@ -119,6 +118,7 @@ def makers(conninfo: str, closing: ExitStack) -> dict[str, Callable[[], Place]]:
         "once": with_once,
         "once, reply known": lambda: with_once(known=True),
         "once and bind": lambda: with_once(bind=True),
+        "once and bind, reply known": lambda: with_once(known=True, bind=True),
         "bare, SQLAlchemy": bare_session,
         "once, SQLAlchemy": session_once,
         "once, SQLAlchemy, reply known": lambda: session_once(known=True),
@@ -140,11 +140,11 @@ def measure(conninfo: str, names: list[str], threads: int, orders: int, seed: in
         turns = names * orders
         random.Random(f"{seed} {number}").shuffle(turns)
         for name in names * _WARM:
-            places[name]()
+            places[name](uuid4().hex)
         start.wait()
         for name in turns:
-            before = time.perf_counter()
-            places[name]()
+            key, before = uuid4().hex, time.perf_counter()
+            places[name](key)
             taken[name].append(time.perf_counter() - before)
 
     running = [threading.Thread(target=run, args=(number,)) for number in range(threads)]

@@ -31,11 +31,14 @@ def close_store(store: Store) -> None:
         close()
 
 
-def place(store: Store, turn: str, call: str, start: threading.Barrier, *, die: bool = False) -> str:
+def place(
+    store: Store, turn: str, call: str, start: threading.Barrier, *, expects: bool = True, die: bool = False
+) -> str:
     """The number of the round's order, whoever placed it."""
     start.wait()
-    with once(store, CallKey(call, turn), now=time.time) as work:
-        if not work.bind(request_key("order", buyer=turn, cart=[Line("pizza", 1)], session=turn)):
+    purchase = request_key("order", buyer=turn, cart=[Line("pizza", 1)], session=turn)
+    with once(store, CallKey(call, turn), now=time.time, expect=purchase if expects else None) as work:
+        if not work.bind(purchase):
             row = work.db.execute(f"INSERT INTO orders (buyer) VALUES ('{turn}') RETURNING id").fetchone()
             if die:
                 print("inside", flush=True)
@@ -56,7 +59,9 @@ def main(database: str, threads: int) -> None:
             start = threading.Barrier(threads)
             # Half the threads of every process share one call key, the others bring keys of their own.
             calls = [turn if n % 2 else f"{turn} {id(store)} {n}" for n in range(threads)]
-            for reply in pool.map(lambda call, t=turn, s=start: place(store, t, call, s), calls):
+            # And some of each claim their purchase with the call, the others after it.
+            expects = [n % 4 < 2 for n in range(threads)]
+            for reply in pool.map(lambda call, e, t=turn, s=start: place(store, t, call, s, expects=e), calls, expects):
                 print(reply, flush=True)
 
 

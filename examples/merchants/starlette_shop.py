@@ -5,7 +5,6 @@ SHOP_SECRET='whsec_…' uvicorn --app-dir examples/merchants --port 8081 starlet
 
 import os
 from dataclasses import dataclass
-from decimal import Decimal
 
 from sqlalchemy import create_engine, func, select
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
@@ -35,7 +34,6 @@ class Order(Base):
 class Item:
     sku: str
     quantity: int = 1
-    price: Decimal | None = None
 
 
 engine = track(create_engine(f"sqlite:///{os.environ.get('SHOP_DATABASE', 'orders.db')}"))

@@ -3,33 +3,36 @@
     MIDDLEWARE = ["merchant_sdk.integrations.django.CommitBeforeReply", ...]      # first: outside the others
     urlpatterns = [*urls(shop), ...]
 
-Streaming replies are read to their end here. Every database of the request is asked, whoever opened what.
+Streaming replies are read to their end here, and ONCEGATE_MAX_REPLY (bytes, in the settings) is the most of any reply.
+Every database of the request is asked, whoever opened what.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.db import connections, transaction
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.urls import re_path
 from django.views.decorators.csrf import csrf_exempt
 
 from merchant_sdk import units
 from merchant_sdk.commit_before_reply import MAX_REPLY, SAFE_METHODS, failure_body
-from merchant_sdk.endpoint import refuse_borrowed_key, reply_to
-from merchant_sdk.errors import MalformedCall, Refused, ReplyTooLarge, SignatureError, StoreBusy
+from merchant_sdk.endpoint import reply_to
+from merchant_sdk.errors import BodyTooLarge, ReplyTooLarge
+from merchant_sdk.integrations.django_transactions import lines_of_beginnings, note_open, undo_open
 from merchant_sdk.shop import Shop
-from merchant_sdk.signing import verify
-from merchant_sdk.stores.django import is_inside_merchants_block
-from merchant_sdk.wire import Call, parse_call
-from merchant_sdk.wsgi import headers_of
+from merchant_sdk.signed_calls import ANSWERED, MAX_BODY, read_call
+from merchant_sdk.wire import Call
+from merchant_sdk.wsgi import discard_body, headers_of
 
 PATH = "oncegate"
-_ANSWERED = (SignatureError, MalformedCall, Refused, StoreBusy)
 
 _log = logging.getLogger("merchant_sdk")
 
@@ -48,12 +51,18 @@ def urls(shop: Shop, *, path: str = PATH) -> list[Any]:
     return [re_path(rf"^{path}(?:/(?:status|health))?/?$", csrf_exempt(transaction.non_atomic_requests(view)))]
 
 
-def signed_call(request: HttpRequest, shop: Shop) -> Call:
-    """The verified Call of this request. Raises SignatureError or MalformedCall, which the middleware answers."""
-    headers = headers_of(request.META)
-    verified = verify(shop.secrets, headers, request.body, now=shop.now())
-    refuse_borrowed_key(headers, verified.id)
-    return parse_call(verified.id, request.body)
+def signed_call(request: HttpRequest, shop: Shop, *, max_body: int = MAX_BODY) -> Call:
+    """The verified Call of this request. Raises SignatureError, MalformedCall or BodyTooLarge, which the middleware
+    answers with 401, 400 and 413. A smaller DATA_UPLOAD_MAX_MEMORY_SIZE holds in place of `max_body`."""
+    djangos = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    most = max_body if djangos is None else min(max_body, djangos)
+    promised = request.META.get("CONTENT_LENGTH") or ""
+    if promised.isdecimal() and (len(promised) > 18 or int(promised) > most):
+        discard_body({**request.META, "wsgi.input": request})
+        raise BodyTooLarge(most)
+    if len(request.body) > most:
+        raise BodyTooLarge(most)
+    return read_call(shop, headers_of(request.META), request.body)
 
 
 class CommitBeforeReply:
@@ -61,45 +70,58 @@ class CommitBeforeReply:
 
     def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
         self._get_response = get_response
+        self._max_reply = _max_reply()
 
     def __call__(self, request: HttpRequest) -> Any:
         if request.method in SAFE_METHODS:
             return self._get_response(request)
-        with units.request() as inside:
+        response: Any = None
+        with units.request() as inside, lines_of_beginnings() as begun:
             try:
                 response = self._get_response(request)
                 inside.answering()
-                streamed = _read(response) if response.streaming else None
-                for alias in connections:
-                    _note_open(alias, request)
+                whole = _whole(response, self._max_reply)
+                note_open(request, begun)
                 inside.check(success=response.status_code < 400)
-                if streamed is not None:
+                if whole is not response:
                     # Only now: Django closes connections with it, and what was open on one would be gone unseen.
                     response.close()
-                    response = streamed
             except Exception as error:
                 _log.exception("reply held back: %s", type(error).__name__)
-                for alias in connections:
-                    _undo(alias)
+                undo_open()
+                if response is not None:
+                    with suppress(Exception):  # what it holds is let go, and nobody is told of it
+                        response.close()
                 return HttpResponse(failure_body(error), status=500, content_type="application/json")
-        return response
+        return whole
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """The SDK's errors from a view, as their answers."""
-        if not isinstance(error, _ANSWERED):
+        if not isinstance(error, ANSWERED):
             return None
         reply = reply_to(error)
         headers = {name.decode(): value.decode() for name, value in reply.headers}
         return HttpResponse(reply.body, status=reply.status, content_type="application/json", headers=headers)
 
 
-def _read(response: Any) -> HttpResponse:
+def _max_reply() -> int:
+    """ONCEGATE_MAX_REPLY of the settings. Raises ImproperlyConfigured."""
+    set_to = getattr(settings, "ONCEGATE_MAX_REPLY", MAX_REPLY)
+    if isinstance(set_to, bool) or not isinstance(set_to, int) or set_to < 1:
+        raise ImproperlyConfigured(f"ONCEGATE_MAX_REPLY is a whole number of bytes above 0, not {set_to!r}")
+    return set_to
+
+
+def _whole(response: Any, most: int) -> Any:
+    """The reply itself, or a streaming one read to its end. Raises ReplyTooLarge."""
+    if not response.streaming:
+        _check_size(len(response.content), most)
+        return response
     body = bytearray()
 
     def keep(chunk: bytes) -> None:
         body.extend(chunk)
-        if len(body) > MAX_REPLY:
-            raise ReplyTooLarge("the reply is larger than 4 MiB: nothing of it was sent")
+        _check_size(len(body), most)
 
     async def read_all() -> None:
         async for chunk in response.streaming_content:
@@ -117,27 +139,6 @@ def _read(response: Any) -> HttpResponse:
     return whole
 
 
-def _is_open(alias: str) -> bool:
-    connection = connections[alias]
-    if connection.connection is None:
-        return False
-    if connection.in_atomic_block:
-        return is_inside_merchants_block(connection)
-    return not connection.get_autocommit()
-
-
-def _note_open(alias: str, request: HttpRequest) -> None:
-    if _is_open(alias):
-        view = getattr(request.resolver_match, "func", None)
-        code = getattr(view, "__code__", None)
-        where = f"the view {getattr(view, '__qualname__', view)}"
-        unit = units.Unit(f"a transaction on the database {alias!r}", where, lambda: _is_open(alias))
-        if code is not None:
-            unit.where = f"{code.co_filename}:{code.co_firstlineno} in {code.co_name}"
-        units.note(unit)
-
-
-def _undo(alias: str) -> None:
-    """What is left open must not be committed by a later request on the same thread."""
-    if _is_open(alias):
-        connections[alias].close()
+def _check_size(size: int, most: int) -> None:
+    if size > most:
+        raise ReplyTooLarge("the reply is larger than ONCEGATE_MAX_REPLY: nothing of it was sent")

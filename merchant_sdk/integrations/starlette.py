@@ -14,14 +14,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from merchant_sdk.commit_before_reply import MAX_REPLY, CommitBeforeReply
-from merchant_sdk.endpoint import MOST_DISCARDED, error_reply, refuse_borrowed_key, reply_headers, reply_to
-from merchant_sdk.errors import MalformedCall, Refused, SignatureError, StoreBusy
+from merchant_sdk.endpoint import MOST_DISCARDED, reply_headers, reply_to
+from merchant_sdk.errors import BodyTooLarge
 from merchant_sdk.shop import Shop
-from merchant_sdk.signing import verify
-from merchant_sdk.wire import Call, parse_call
+from merchant_sdk.signed_calls import ANSWERED, MAX_BODY, read_call
+from merchant_sdk.wire import Call
 
 PATH = "/oncegate"
-_ANSWERED = (SignatureError, MalformedCall, Refused, StoreBusy)
 
 
 def install(app: Any, shop: Shop | None, *, path: str = PATH, max_reply: int = MAX_REPLY) -> None:
@@ -32,15 +31,15 @@ def install(app: Any, shop: Shop | None, *, path: str = PATH, max_reply: int = M
             # The mount alone would answer it with a redirect, which no gateway follows: all orders would be unknown.
             app.router.routes.append(Route(address, server, include_in_schema=False))
         app.mount(path, server)
-    for kind in _ANSWERED:
+    for kind in ANSWERED:
         app.add_exception_handler(kind, _handle)
     app.add_middleware(CommitBeforeReply, max_reply=max_reply)
 
 
-def signed_call(shop: Shop, *, max_body: int = 1 << 20) -> Any:
+def signed_call(shop: Shop, *, max_body: int = MAX_BODY) -> Any:
     """A FastAPI dependency, or an awaitable function of a request, that gives the verified Call.
 
-    Raises SignatureError or MalformedCall, which `install` answers with 401 and 400.
+    Raises SignatureError, MalformedCall or BodyTooLarge, which `install` answers with 401, 400 and 413.
     """
 
     async def read(request: Request) -> Call:
@@ -52,10 +51,8 @@ def signed_call(shop: Shop, *, max_body: int = 1 << 20) -> Any:
             elif length > MOST_DISCARDED:
                 break
         if length > max_body:
-            raise MalformedCall(f"the body is larger than {max_body} bytes")
-        verified = verify(shop.secrets, request.scope["headers"], bytes(body), now=shop.now())
-        refuse_borrowed_key(request.scope["headers"], verified.id)
-        return parse_call(verified.id, bytes(body))
+            raise BodyTooLarge(max_body)
+        return read_call(shop, request.scope["headers"], bytes(body))
 
     # FastAPI looks at the annotation itself, which `from __future__` made a text.
     read.__annotations__ = {"request": Request, "return": Call}
@@ -63,7 +60,7 @@ def signed_call(shop: Shop, *, max_body: int = 1 << 20) -> Any:
 
 
 async def _handle(request: Request, error: Exception) -> Response:
-    reply = reply_to(error) if isinstance(error, _ANSWERED) else error_reply(500, "merchant_error", "It failed.")
+    reply = reply_to(error)
     body = reply.body.encode()
     headers = {name.decode(): value.decode() for name, value in reply_headers(reply, body)}
     return Response(body, reply.status, headers)

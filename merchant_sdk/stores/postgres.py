@@ -86,8 +86,8 @@ class PsycopgTransaction:
     def put(self, records: Sequence[Record]) -> None:
         # Sent with COMMIT. What the claim wrote already is not written again, if it came with BEGIN: one that came
         # later may have been undone with a savepoint of the work. Nor is it sure where a text could have begun anew.
-        kept = None if is_in_doubt(self._connection) else self._kept
-        self._late = [record for record in records if record != kept]
+        kept = () if is_in_doubt(self._connection) else (self._kept, self._held)
+        self._late = [record for record in records if record not in kept]
 
     def forget(self, kind: Kind, key: str) -> None:
         self._records().forget(kind, key)

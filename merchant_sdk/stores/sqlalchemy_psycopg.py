@@ -85,8 +85,8 @@ class PsycopgConnection:
         """Now, or in the message that commits. Raises DBAPIError, and TransactionMisuse where a claim is gone."""
         # What the claim wrote already is not written again, if it came with BEGIN: one that came later may have been
         # undone with a savepoint of the work. Nor is it sure where a text could have begun anew.
-        kept = None if is_in_doubt(self._raw) else self._kept
-        late = [record for record in records if record != kept]
+        kept = () if is_in_doubt(self._raw) else (self._kept, self._held)
+        late = [record for record in records if record not in kept]
         if with_commit:
             self._late, self._replaced, self._asked = late, True, True
             replaced = (self._commit_async, self._rollback_async) if self._async else (self._commit, self._rollback)

@@ -24,7 +24,12 @@ WRITES = re.compile(
 """A statement that writes, as far as its first words tell."""
 
 
+def ends_transaction(text: str) -> bool:
+    """Whether the statement ends the transaction or begins one."""
+    return _ENDS.match(text) is not None
+
+
 def refuse_ends(text: str) -> None:
-    """Raises TransactionMisuse."""
-    if _ENDS.match(text):
+    """Raises TransactionMisuse for one that does."""
+    if ends_transaction(text):
         raise TransactionMisuse(OURS)

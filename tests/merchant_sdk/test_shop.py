@@ -166,6 +166,7 @@ FOREIGN = {
     "stores/django_app/apps.py": {"django"},
     "stores/django_app/migrations/0001_initial.py": {"django"},
     "integrations/django.py": {"asgiref", "django"},
+    "integrations/django_transactions.py": {"django"},
     "integrations/fastapi.py": set(),
     "integrations/flask.py": {"flask", "werkzeug"},
     "integrations/sqlalchemy.py": {"sqlalchemy"},

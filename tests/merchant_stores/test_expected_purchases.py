@@ -6,8 +6,9 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from sqlalchemy.orm import Session
 
-from merchant_sdk import CallKey, Misuse, Refused, RequestKey, once
+from merchant_sdk import CallKey, Misuse, Refused, RequestKey, TransactionMisuse, once
 from merchant_sdk.store import Record
 
 PURCHASE, ANOTHER = RequestKey("p-1", "f", window_s=60), RequestKey("p-2", "f", window_s=60)
@@ -24,6 +25,15 @@ def order(desk: Any, call: str) -> Any:
         if not work.done and not work.bind(PURCHASE):
             desk.insert(work.db, call)
             work.reply({"for": call})
+    return work.answer.result
+
+
+def known(desk: Any, call: str, inside: Any = lambda db: None) -> Any:
+    """An order whose reply is written with its claims."""
+    with once(desk.store, CallKey(call, "f"), now=desk.clock, expect=PURCHASE, reply={"for": call}) as work:
+        if not work.done and not work.bind(PURCHASE):
+            desk.insert(work.db, call)
+            inside(work.db)
     return work.answer.result
 
 
@@ -114,3 +124,25 @@ def test_what_was_undone_is_claimed_anew(desk: Any) -> None:
     transaction.commit()
     transaction.close()
     assert desk.read("SELECT kind FROM oncegate_once") == [("request",)]
+
+
+@pytest.mark.parametrize("desk", STORES, indirect=True)
+def test_k1_02_a_reply_that_is_known_is_that_of_the_purchase_too(desk: Any) -> None:
+    """K1-02: nothing is written at the end, and another call of the purchase finds it all the same."""
+    assert known(desk, "k1") == known(desk, "k1") == {"for": "k1"}
+    assert known(desk, "k2")["for"] == order(desk, "k3")["for"] == "k1"
+    assert desk.orders() == ["k1"]
+
+
+@pytest.mark.parametrize("desk", ["psycopg", "sqlalchemy-postgresql"], indirect=True)
+def test_k7_11_claims_that_a_text_undid_are_not_taken_for_kept(desk: Any) -> None:
+    """K7-11: what came with BEGIN went with a ROLLBACK behind another statement."""
+
+    def begin_anew(db: Any) -> None:
+        execute = db.connection().exec_driver_sql if isinstance(db, Session) else db.execute
+        execute("SELECT 1; ROLLBACK; BEGIN")
+        desk.insert(db, "after")
+
+    with pytest.raises(TransactionMisuse):
+        known(desk, "k1", begin_anew)
+    assert (desk.orders(), desk.records()) == ([], 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ import flask
 import pytest
 from django.apps import apps
 from django.conf import settings
+from django.core.asgi import get_asgi_application
 from django.http import JsonResponse
 from django.test import Client, override_settings
 from django.urls import path
@@ -31,6 +33,8 @@ from merchant_sdk.integrations import starlette as with_starlette
 from merchant_sdk.wire import Call
 
 SECRET = "whsec_" + "A" * 43 + "="
+LIMIT = 1 << 20
+CONTEXT = {"company": "acme", "conversation": "c-1"}
 SCHEMA = "CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, item TEXT)"
 
 
@@ -87,7 +91,11 @@ def under_flask(shop: Shop, body: bytes, headers: dict[str, str]) -> tuple[int, 
         return place(shop, with_flask.signed_call(shop))
 
     with_flask.install(app, None)
-    answer = app.test_client().post("/order", data=body, headers=headers)
+    # A body without a length is one that the server ends, as waitress and gunicorn do for a chunked one.
+    chunked = "Transfer-Encoding" in headers
+    given: dict[str, Any] = {"input_stream": io.BytesIO(body)} if chunked else {"data": body}
+    environ = {"wsgi.input_terminated": True} if chunked else {}
+    answer = app.test_client().post("/order", headers=headers, environ_overrides=environ, **given)
     return answer.status_code, answer.get_json()
 
 
@@ -116,6 +124,8 @@ def under_django(shop: Shop, body: bytes, headers: dict[str, str]) -> tuple[int,
     urls.urlpatterns = [path("order", csrf_exempt(order))]  # type: ignore[attr-defined]
     middleware = ["merchant_sdk.integrations.django.CommitBeforeReply"]
     with override_settings(ROOT_URLCONF=urls, MIDDLEWARE=middleware, ALLOWED_HOSTS=["*"]):
+        if "Transfer-Encoding" in headers:
+            return over_asgi(get_asgi_application(), body, headers)
         sent = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in headers.items()}
         answer = Client().generic("POST", "/order", body, "application/json", **sent)  # type: ignore[arg-type]
     return answer.status_code, json.loads(answer.content)
@@ -126,8 +136,7 @@ def test_a_signed_route_orders_once_and_answers_the_rest_by_the_book(shop: Shop,
     """Section 6 and 5: 200 and its repeat, a refusal in words, 401 for a forged one, 400 for what is no call."""
 
     def send(key: str, item: str = "dosa", *, body: bytes | None = None, **changed: str) -> tuple[int, Any]:
-        context = {"company": "acme", "conversation": "c-1"}
-        whole = json.dumps({"tool": "place_order", "arguments": {"item": item}, "context": context}).encode()
+        whole = json.dumps({"tool": "place_order", "arguments": {"item": item}, "context": CONTEXT}).encode()
         whole, stamp = whole if body is None else body, int(time.time())
         headers = {"webhook-id": key, "webhook-timestamp": str(stamp)}
         headers |= {"webhook-signature": sign(SECRET, key, stamp, whole), "Content-Type": "application/json"}
@@ -141,4 +150,49 @@ def test_a_signed_route_orders_once_and_answers_the_rest_by_the_book(shop: Shop,
     assert send("k1", idempotency_key="k2")[0] == 401  # as the shop's own endpoint does: the header is not signed
     status, said = send("k4", body=b"{}")
     assert (status, said["error"]["code"]) == (400, "malformed_call")
-    assert send("k5", body=b" " * (2 << 20))[0] == 400
+
+
+@pytest.mark.parametrize(("extra", "status"), [(0, 400), (1, 413)])
+@pytest.mark.parametrize("promised", [True, False])
+@pytest.mark.parametrize("ask", [under_fastapi, under_starlette, under_flask, under_django])
+def test_p9_4_a_signed_route_refuses_a_body_one_byte_too_large_as_the_shops_endpoint_does(
+    shop: Shop, ask: Any, promised: bool, extra: int, status: int
+) -> None:
+    """9.4: 413 `body_too_large` for one that says its length and one that does not; at the limit it is read."""
+    body, stamp = b" " * (LIMIT + extra), int(time.time())
+    headers = {"webhook-id": "k1", "webhook-timestamp": str(stamp), "Content-Type": "application/json"}
+    headers |= {"webhook-signature": sign(SECRET, "k1", stamp, body)}
+    headers |= {"Content-Length": str(len(body))} if promised else {"Transfer-Encoding": "chunked"}
+    said = ask(shop, body, headers)
+    assert (said[0], said[1]["error"]["code"]) == (status, "body_too_large" if extra else "malformed_call")
+
+
+def test_p9_4_djangos_own_smaller_limit_is_a_413_too(shop: Shop) -> None:
+    """9.4: Django itself would answer its DATA_UPLOAD_MAX_MEMORY_SIZE with an HTML page and a 400."""
+    under_django(shop, b"", {})  # which sets Django up
+    with override_settings(DATA_UPLOAD_MAX_MEMORY_SIZE=10):
+        status, said = under_django(shop, b" " * 11, {"Content-Length": "11"})
+    assert (status, said["error"]) == (
+        413,
+        {"code": "body_too_large", "message": "A body is at most 10 bytes."},
+    )
+
+
+def test_p9_4_what_a_signed_route_read_is_still_there_for_the_handler(shop: Shop) -> None:
+    """Flask's own reading of the body goes on working, before and after."""
+    app = flask.Flask(__name__)
+
+    @app.post("/before")
+    def before() -> Any:
+        return {"before": len(flask.request.get_data()), "tool": with_flask.signed_call(shop).tool}
+
+    @app.post("/after")
+    def after() -> Any:
+        return {"tool": with_flask.signed_call(shop).tool, "after": flask.request.get_json()["tool"]}
+
+    body, stamp = json.dumps({"tool": "t", "arguments": {}, "context": CONTEXT}).encode(), int(time.time())
+    headers = {"webhook-id": "k1", "webhook-timestamp": str(stamp), "Content-Type": "application/json"}
+    headers |= {"webhook-signature": sign(SECRET, "k1", stamp, body)}
+    client = app.test_client()
+    assert client.post("/before", data=body, headers=headers).get_json() == {"before": len(body), "tool": "t"}
+    assert client.post("/after", data=body, headers=headers).get_json() == {"tool": "t", "after": "t"}
