@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from typing import Any
 
@@ -90,10 +91,15 @@ def test_k7_02_only_an_inner_block_is_impatient(monkeypatch: pytest.MonkeyPatch,
             return begin(wait_s)
 
         monkeypatch.setattr(store, "begin", begin_and_tell)
-    with once(shop, CallKey("a", "f"), now=lambda: 1.0) as outer:
-        with once(stock, CallKey("b", "f"), now=lambda: 1.0) as inner:
-            inner.reply("inner")
-        outer.reply("outer")
-    with once(stock, CallKey("c", "f"), now=lambda: 1.0) as after:
-        after.reply("after")
+
+    def works() -> None:
+        with once(shop, CallKey("a", "f"), now=lambda: 1.0) as outer:
+            with once(stock, CallKey("b", "f"), now=lambda: 1.0) as inner:
+                inner.reply("inner")
+            outer.reply("outer")
+        with once(stock, CallKey("c", "f"), now=lambda: 1.0) as after:
+            after.reply("after")
+
+    # A context of its own: in that of the tests another may have left a block open.
+    contextvars.Context().run(works)
     assert asked == [("shop", None), ("stock", 0.2), ("stock", None)]
