@@ -27,6 +27,7 @@ from merchant_sdk.errors import (
     SignatureError,
     StoreBusy,
     TokenRefused,
+    TransactionEnded,
     TransactionMisuse,
 )
 from merchant_sdk.fingerprint import fingerprint, named_fingerprint
@@ -72,6 +73,7 @@ __all__ = [
     "StoreBusy",
     "TokenRefused",
     "ToolRemark",
+    "TransactionEnded",
     "TransactionMisuse",
     "Verified",
     "Work",

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from merchant_sdk.errors import KeyConflict, Refused, TokenRefused, TransactionMisuse
+from merchant_sdk.errors import KeyConflict, Refused, TokenRefused, TransactionEnded
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.reply import mark_repeat, utc
 from merchant_sdk.store import UNFINISHED, Kind, Record
@@ -50,9 +50,9 @@ def decide(record: Record | None, key: CallKey | RequestKey, now: float) -> Reco
 
 
 def finished(record: Record) -> Record:
-    """The record, which has a reply. Raises TransactionMisuse for a claim that was committed without one."""
+    """The record, which has a reply. Raises TransactionEnded for a claim that was committed without one."""
     if record.reply == UNFINISHED:
-        raise TransactionMisuse(
+        raise TransactionEnded(
             "a work under this key ended its transaction early (a commit inside the block?): what it did is not "
             "known, and it is not done again; look at the order, then delete or complete the row in oncegate_once"
         )

@@ -20,11 +20,13 @@ from merchant_sdk.errors import (
     Refused,
     SignatureError,
     StoreBusy,
+    TransactionEnded,
 )
 from merchant_sdk.hooks import Finish
 from merchant_sdk.reply import to_json
 from merchant_sdk.shop import Shop
 from merchant_sdk.signing import verify
+from merchant_sdk.stores.failures import in_drivers_words
 from merchant_sdk.wire import Call, Question, parse_call, parse_question
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -80,7 +82,7 @@ class Endpoint:
             with self.shop.store.reading():
                 return Reply(200, to_json({"status": "ok"}))
         except Exception as error:
-            _log.warning("not healthy: %s", type(error).__name__)
+            _log.warning("not healthy: %s", in_drivers_words(error))
             return error_reply(503, "database_unavailable", "The shop's database does not answer.")
 
     def check_head(self, method: str, headers: Headers) -> None:
@@ -146,10 +148,10 @@ def reply_to(error: Exception) -> Reply:
         return error_reply(error.status, error.code, error.message)
     if isinstance(error, StoreBusy):
         # 429 tells the gateway that nothing was executed, which is true: the work never began.
-        why = f" ({type(error.__cause__).__name__})" if error.__cause__ else ""
+        why = f" ({in_drivers_words(error)})" if error.__cause__ else ""
         _log.warning("call put off: %s%s", error, why)
         return error_reply(429, "merchant_busy", "The shop is busy. Nothing was done.", (b"retry-after", b"1"))
-    if isinstance(error, OutcomeUnknown):
+    if isinstance(error, OutcomeUnknown | TransactionEnded):
         _log.error("call failed: its outcome is not known", exc_info=error)
         return error_reply(
             500, "merchant_error", "The shop failed at the end of this call: what it stored is not known."

@@ -12,12 +12,13 @@
     ├─ StoreBusy          the transaction never began: safe to send again
     ├─ OutcomeUnknown     lost at the commit, or failed right after it: the same call again finds out
     ├─ SecretError        a configured secret is unusable (also a ValueError)
-    └─ Misuse             the merchant's own code has to change; the work was rolled back
+    └─ Misuse             the merchant's own code has to change; the work was rolled back, but for the last of these
        ├─ ReplyBeforeCommit
        ├─ ReplyTooLarge
        ├─ NoReply
        ├─ AlreadyDone
        └─ TransactionMisuse
+          └─ TransactionEnded   ended inside the work, by its SQL: what it stored is not known
 
 No message holds a secret, a signature or another customer's data.
 """
@@ -150,9 +151,30 @@ class AlreadyDone(Misuse):
     """`work.done` is true: the work was done before, and there is nothing to write."""
 
 
-OURS = "the transaction belongs to `once`: it commits when the block ends, and rolls back when you raise"
-"""What every store says of a transaction that the work would end."""
+OURS = (
+    "the transaction belongs to `once`: a work commits when its block ends, and rolls back when you raise; a read does "
+    "neither"
+)
+"""What every store says of a transaction that the work, or a read, would end."""
 
 
 class TransactionMisuse(Misuse):
     """The work began, ended or lost the transaction that belongs to `once`."""
+
+
+class TransactionEnded(TransactionMisuse):
+    """The work ended the transaction by SQL that nobody saw: what was kept of it is not known. Look at the order."""
+
+
+FAILED = "the transaction failed or was rolled back inside the work; nothing is stored"
+"""Where a rollback is all that is left."""
+ENDED = (
+    "the transaction ended inside the work, by a COMMIT or ROLLBACK in its SQL: whether what it did was kept is not "
+    "known; look at the order"
+)
+"""Where it is found to be over at the end."""
+GONE = (
+    "the claim was gone at the end: the transaction ended inside the work, by its SQL, or the work set another "
+    "search_path. What is open was rolled back; whether anything was kept before it is not known: look at the order"
+)
+"""Where another is found in its place, or the record not in it."""

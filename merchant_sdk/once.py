@@ -126,9 +126,14 @@ class Work:
         return self.done
 
     def forget(self, request_key: str) -> None:
-        """Let the purchase of this key be made anew: its order was cancelled in this same transaction."""
+        """Let the purchase of this key be made anew: its order was cancelled in this same transaction. Raises Misuse
+        for the purchase that this work makes."""
         if self.done:
             raise AlreadyDone("this was done before: there is nothing to forget")
+        if any(
+            isinstance(key, RequestKey) and key.text == request_key for key in (self._key, self._bound, self._expected)
+        ):
+            raise Misuse("a work cannot forget the purchase that it makes itself: its order would have no record")
         self._transaction.forget(RequestKey.kind, request_key)
 
     def reply(self, result: Any) -> None:
@@ -142,12 +147,12 @@ class Work:
     def __enter__(self) -> Self:
         if self._state != "new":
             raise Misuse("a Work is entered once")
-        self._level.claim(self._key)
+        wait_s = self._level.claim(self._key)
         if self._along is not None:
             self._level.claim(self._along)
         try:
             with entering:
-                self._open = self._store.begin()
+                self._open = self._store.begin(wait_s)
                 self._state = "open"
                 nesting.entered(self._level)
                 units.opened("`once`", lambda: self._state == "open", key=self)

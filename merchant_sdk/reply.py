@@ -9,8 +9,10 @@ from typing import Any
 
 
 def to_json(value: Any) -> str:
-    """Compact JSON text. Decimal becomes text, half a surrogate pair U+FFFD. Raises TypeError, ValueError."""
+    """Compact JSON text. Decimal becomes text, half a surrogate pair U+FFFD, a key that is a number, true, false or
+    null its JSON. Raises TypeError, ValueError; also for two keys that would have one name."""
     text = _ENCODER.encode(value)
+    _refuse_one_name(value)
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -33,6 +35,20 @@ def mark_repeat(body: str, first_at: float, order_again: str) -> str:
     mark = {"at": at, "message": message} | ({"order_again": order_again} if order_again else {})
     marked = result if isinstance(result, dict) else {"result": result}
     return to_json(marked | {"already_done": mark})
+
+
+def _refuse_one_name(value: Any) -> None:
+    """After encoding, which has found what goes round in circles."""
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            names = {key if isinstance(key, str) else _ENCODER.encode(key) for key in each}
+            if len(names) < len(each):
+                raise ValueError("two keys of the reply have one name as JSON, such as 1 and '1'")
+            left += each.values()
+        elif isinstance(each, list | tuple):
+            left += each
 
 
 def _plain(value: Any) -> str:

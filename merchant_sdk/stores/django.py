@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db import connections, transaction
 
-from merchant_sdk.errors import AFTER_COMMIT, OutcomeUnknown, TransactionMisuse
+from merchant_sdk.errors import AFTER_COMMIT, FAILED, OutcomeUnknown, TransactionMisuse
 from merchant_sdk.store import Kind, Record
 from merchant_sdk.stores.records import STATEMENTS, Parameters, Records, Vendor, pyformat
 from merchant_sdk.stores.transaction_words import refuse_ends
@@ -127,7 +127,7 @@ class DjangoTransaction:
     def _check(self) -> None:
         # A database error that the work swallowed: Django would roll back at the end, without an error.
         if self._atomic is None or transaction.get_rollback(using=self._alias):
-            raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
+            raise TransactionMisuse(FAILED)
 
     def _execute(self, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
         return _executed(self._alias, sql, parameters)
@@ -187,7 +187,8 @@ class DjangoStore:
                         cursor.execute("PRAGMA query_only = ON")
                     for statement in STATEMENTS[self._vendor].read_only:
                         cursor.execute(statement)
-                yield connection
+                with connection.execute_wrapper(_refuse_ends):
+                    yield connection
         finally:
             if self._vendor == "sqlite":
                 with connection.cursor() as cursor:

@@ -50,6 +50,16 @@ _UNREACHABLE_CLASSES = ("08", "53")  # SQLSTATE: connection exception, insuffici
 # PEP 249's names for what is wrong with the connection and not with a statement; a server gives them a code.
 _OF_CONNECTIONS = frozenset({"OperationalError", "InterfaceError"})
 
+# What stands behind the server's first sentence may be data.
+_DATA = re.compile(r"\n(?:DETAIL|HINT|CONTEXT|LINE \d+):.*", re.S)
+# A password is in no message of a driver's, unless an address was split at the wrong place: then it may be a user, a
+# host or a port.
+_SECRETS = re.compile(
+    r"(?<=://)[^\s/]*@|[^\s'\"@]+@(?=[^\s'\"])|(?<=passw)(?:or)?d\s*=\s*(?:'[^']*'|\S+)"
+    r"|(?<=integer value )\"[^\"]*\"|(?<=port number: )\"[^\"]*\"",
+    re.I,
+)
+_LONGEST = 500
 _SQLSTATE = re.compile(r"[0-9A-Z]{5}")
 _DEEPEST = 5
 
@@ -113,6 +123,13 @@ def unreachable(error: BaseException) -> bool:
     if codes:
         return any(code in _UNREACHABLE or _is_of(code, _UNREACHABLE_CLASSES) for code in codes)
     return bool(names & _OF_CONNECTIONS)
+
+
+def in_drivers_words(error: BaseException) -> str:
+    """What was said first of all, by the driver or its server, as one line for a log: no statement, no password."""
+    said = list(_chain(error))[-1]
+    words = _SECRETS.sub("…", _DATA.sub("", str(said)))
+    return f"{type(said).__name__}: {' '.join(words.split())[:_LONGEST]}"
 
 
 def _is_of(code: str | int, classes: tuple[str, ...]) -> bool:

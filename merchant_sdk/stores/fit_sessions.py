@@ -31,6 +31,13 @@ def refuse_open(session: Session) -> None:
         raise TransactionMisuse(_OPEN)
 
 
+def connection_of(session: Session) -> sqlalchemy.Connection:
+    """Its connection, in a transaction that is begun where none is: also by a session that begins none by itself."""
+    if not session.autobegin and not session.in_transaction():
+        session.begin()
+    return session.connection()
+
+
 def refuse_autocommit(connection: sqlalchemy.Connection) -> None:
     """Raises TransactionMisuse for a connection whose statements are committed one by one. Sends nothing."""
     driver: Any = connection.connection.dbapi_connection

@@ -10,7 +10,7 @@ import re
 from functools import cache, lru_cache
 from typing import Any
 
-from merchant_sdk.errors import OURS, TransactionMisuse
+from merchant_sdk.errors import ENDED, OURS, TransactionEnded, TransactionMisuse
 from merchant_sdk.stores.postgres_statements import doubt_names
 from merchant_sdk.stores.postgres_wire import IDLE
 from merchant_sdk.stores.transaction_words import ends_transaction
@@ -52,7 +52,7 @@ class _Guard:
     def _refuse_lost(self) -> None:
         # A statement that ended it in a way nobody sees: behind another in one text, on a cursor of another make.
         if self.connection.pgconn.transaction_status == IDLE:
-            raise TransactionMisuse("the transaction ended inside the work: this was not sent")
+            raise TransactionEnded(f"this was not sent: {ENDED}")
 
 
 def _text_of(query: Any, connection: Any) -> str:

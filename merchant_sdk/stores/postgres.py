@@ -8,18 +8,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, get_args
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 
-from merchant_sdk.errors import OURS, TransactionMisuse
+from merchant_sdk.errors import ENDED, FAILED, TransactionEnded, TransactionMisuse
 from merchant_sdk.migrations import MADE_MEANWHILE, MAKING_TRIES, ddl
 from merchant_sdk.store import Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
-from merchant_sdk.stores.guarded_cursor import guarded
+from merchant_sdk.stores.guarded_connection import ConnectionGuard
 from merchant_sdk.stores.postgres_statements import (
     CLAIM,
     COMMIT,
@@ -29,7 +29,6 @@ from merchant_sdk.stores.postgres_statements import (
     Statement,
     begin,
     committed,
-    doubt_names,
     is_in_doubt,
     is_of,
     limited,
@@ -57,7 +56,7 @@ class PsycopgTransaction:
         self._held: Record | None = None
         self._late: list[Record] = []
         self._returned = False
-        self._guard()
+        self._guard = ConnectionGuard(self._connection)
 
     @property
     def db(self) -> Connection:
@@ -101,8 +100,8 @@ class PsycopgTransaction:
 
     def commit(self) -> None:
         # In a transaction that failed, COMMIT would be a ROLLBACK without an error.
-        if self._status() != INTRANS:
-            raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
+        if (status := self._status()) != INTRANS:
+            raise TransactionEnded(ENDED) if status == IDLE else TransactionMisuse(FAILED)
         puts = [of(record, PUT, self._connection) for record in self._late]
         with putting:
             committed(self._connection, self._say(*puts, COMMIT))
@@ -110,19 +109,13 @@ class PsycopgTransaction:
     def rollback(self) -> None:
         # Whatever fails here, a connection that is not idle is closed, which rolls back. So is one that was interrupted
         # inside a message: what it was to wait for may take as long as a twin.
-        with suppress(psycopg.Error, TransactionMisuse):
-            if self._status() in (INTRANS, INERROR):
-                say(self._connection, ROLLBACK)
+        _roll_back(self._connection)
 
     def close(self) -> None:
         if self._returned:
             return
         self._returned = True
-        ours = self._connection.__dict__
-        for name in _GUARDED:
-            ours.pop(name, None)
-        self._connection.cursor_factory = self._factory
-        self._connection.row_factory = self._rows
+        self._guard.lift()
         if self._status() != IDLE:
             self._connection.close()
         put_back(self._pool, self._connection, self._autocommit)
@@ -143,7 +136,7 @@ class PsycopgTransaction:
                     # It died while it was idle (a restart, a proxy): nothing was begun on it.
                     self.close()
                     self._connection, self._autocommit = taken(self._pool)
-                    self._guard()
+                    self._returned, self._guard = False, ConnectionGuard(self._connection)
                 elif left and self._names.names_are_gone(connection, error):
                     self.undo_work()
                 else:
@@ -161,34 +154,18 @@ class PsycopgTransaction:
         connection = self._connection
         return Records("postgresql", lambda sql, values: _executed(connection, sql, values))
 
-    def _savepoint(self, *args: Any, **options: Any) -> Any:
-        # Undone, it drops what is prepared, past any cursor.
-        doubt_names(self._connection)
-        return type(self._connection).transaction(self._connection, *args, **options)
-
     def _status(self) -> int:
         return self._connection.pgconn.transaction_status
-
-    def _guard(self) -> None:
-        self._returned = False
-        # On the instance, so that a connection of any class and any pool is guarded while it is ours.
-        ours = self._connection.__dict__
-        ours["commit"] = ours["rollback"] = ours["__exit__"] = _refuse
-        ours["transaction"] = self._savepoint
-        self._factory: Any = self._connection.cursor_factory
-        self._rows: Any = self._connection.row_factory
-        guard: Any = guarded  # its cache takes any class, which its type does not say
-        self._connection.cursor_factory = guard(self._factory)
 
 
 _BEGIN_TRIES = 64
 """How many dead connections of one pool are passed over before the database is taken to be gone."""
 
-_GUARDED = ("commit", "rollback", "__exit__", "transaction")
 
-
-def _refuse(*_: object) -> NoReturn:
-    raise TransactionMisuse(OURS)
+def _roll_back(connection: Connection) -> None:
+    with suppress(psycopg.Error, TransactionMisuse):
+        if connection.pgconn.transaction_status in (INTRANS, INERROR):
+            say(connection, ROLLBACK)
 
 
 def _executed(connection: Connection, sql: str, parameters: Parameters) -> tuple[int, Sequence[Sequence[Any]]]:
@@ -235,11 +212,12 @@ class PsycopgStore:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         with self._plain("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
+            guard = ConnectionGuard(connection)
             try:
                 yield connection
             finally:
-                with suppress(psycopg.Error):
-                    connection.execute("ROLLBACK")
+                guard.lift()
+                _roll_back(connection)
 
     def prune(self, before: float) -> int:
         with self._plain() as connection, connection.transaction():
@@ -267,8 +245,8 @@ class PsycopgStore:
             try:
                 connection.execute(first.encode())
                 break
-            except psycopg.OperationalError:
-                dead = connection.closed
+            except BaseException as error:
+                dead = connection.closed and isinstance(error, psycopg.OperationalError)
                 put_back(self._pool, connection, autocommit)
                 if not left or not dead:
                     raise

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 
-from merchant_sdk.errors import TransactionMisuse
+from merchant_sdk.errors import GONE, Misuse, TransactionEnded, TransactionMisuse
 from merchant_sdk.store import Record
 from merchant_sdk.stores.failures import Translation
 from merchant_sdk.stores.records import FIELDS, STATEMENTS
@@ -107,20 +107,26 @@ def of(record: Record, statement: Statement, connection: Any) -> Statement:
     kind, key, fingerprint, outcome, reply, at = record
     utf8 = connection.pgconn.parameter_status(b"client_encoding") in _AS_UTF8
     encoding = "utf-8" if utf8 else connection.info.encoding
-    values = (
-        _WORDS[kind],
-        key.encode(encoding),
-        fingerprint.encode(encoding),
-        _WORDS[outcome],
-        reply.encode(encoding),
-        _DOUBLE(at),
-    )
+    try:
+        texts = [text.encode(encoding) for text in (key, fingerprint, reply)]
+    except UnicodeEncodeError as error:
+        raise _unspeakable(error, connection) from None  # it holds the reply
+    values = (_WORDS[kind], *texts[:2], _WORDS[outcome], texts[2], _DOUBLE(at))
     return Statement(statement.sql, statement.name, values)
 
 
 def is_of(held: Record | None, wanted: Record) -> bool:
     """Whether both have one key."""
     return held is not None and held[:2] == wanted[:2]
+
+
+def _unspeakable(error: UnicodeEncodeError, connection: Any) -> Misuse:
+    character = ord(error.object[error.start])
+    return Misuse(
+        f"the key or reply holds U+{character:04X}, which the connection's encoding "
+        f"{connection.pgconn.parameter_status(b'client_encoding').decode()} cannot say; nothing is stored. "
+        "Connect with client_encoding=utf8, to a database in UTF8"
+    )
 
 
 def doubt_names(connection: Any) -> None:
@@ -165,13 +171,11 @@ def limited(wait_s: float) -> Statement:
     return Statement(f"SET LOCAL lock_timeout = {max(1, int(wait_s * 1000))}".encode())
 
 
-def _told_of_put(error: Exception) -> TransactionMisuse | None:
+def _told_of_put(error: Exception) -> TransactionEnded | None:
     if not isinstance(error, psycopg.DataError) or _GONE not in str(error):
         return None
-    return TransactionMisuse(
-        "the claim was gone at the end of the work, which committed or rolled back by SQL; nothing is stored"
-    )
+    return TransactionEnded(GONE)
 
 
 putting = Translation(_told_of_put)
-"""Around a message with PUT: a claim that is gone is TransactionMisuse, and nothing was committed."""
+"""Around a message with PUT: a claim that is gone is TransactionEnded, and the COMMIT behind it was not run."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
 
-from merchant_sdk.errors import TransactionMisuse
+from merchant_sdk.errors import GONE, TransactionEnded
 from merchant_sdk.store import UNFINISHED, Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
 
@@ -155,7 +155,7 @@ class Records:
             written, _rows = self._execute(self._statements.put, record._asdict())
             if written != 1:
                 # InnoDB ends a transaction at a deadlock, and what follows would run in a new one.
-                raise TransactionMisuse("the transaction of this work ended before the block did; nothing is stored")
+                raise TransactionEnded(GONE)
 
     def forget(self, kind: Kind, key: str) -> None:
         """See `store.Transaction.forget`."""

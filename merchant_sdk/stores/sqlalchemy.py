@@ -17,9 +17,10 @@ from merchant_sdk.errors import AFTER_COMMIT, OutcomeUnknown, TransactionMisuse
 from merchant_sdk.migrations import MADE_MEANWHILE, MAKING_TRIES, statements
 from merchant_sdk.store import Contention, Kind, Record
 from merchant_sdk.stores.failures import claiming
-from merchant_sdk.stores.fit_sessions import refuse_autocommit, refuse_open
-from merchant_sdk.stores.records import STATEMENTS, Parameters, Records, Vendor, in_style
+from merchant_sdk.stores.fit_sessions import connection_of, refuse_autocommit, refuse_open
+from merchant_sdk.stores.records import Parameters, Records, Vendor, in_style
 from merchant_sdk.stores.sqlalchemy_guard import Guard
+from merchant_sdk.stores.sqlalchemy_reading import reading_in
 from merchant_sdk.stores.transaction_words import refuse_ends
 
 _VENDORS: Mapping[str, Vendor] = {
@@ -138,7 +139,7 @@ class SQLAlchemyTransaction:
             return  # somebody else's: `_begin` refused it
         with suppress(Exception):
             if self._restore:
-                self._session.connection().exec_driver_sql(self._restore)
+                connection_of(self._session).exec_driver_sql(self._restore)
                 self._session.rollback()
         with suppress(Exception):
             self._session.close()
@@ -158,7 +159,7 @@ class SQLAlchemyTransaction:
             # Before anything is touched: what is open there already is neither committed, undone nor closed.
             refuse_open(self._session)
             self._guard = Guard(self._session)
-        connection = self._session.connection()
+        connection = connection_of(self._session)
         refuse_autocommit(connection)
         self._connection = self._guard.connection = connection
         # A savepoint that others opened, or a commit in two phases, ends without the driver's `commit`.
@@ -220,7 +221,7 @@ class SQLAlchemyStore:
             try:
                 with self._fresh() as session:
                     for statement in statements(self._vendor):
-                        session.connection().exec_driver_sql(statement)
+                        connection_of(session).exec_driver_sql(statement)
                     session.commit()
                 return
             except sqlalchemy.exc.DBAPIError as error:
@@ -234,11 +235,8 @@ class SQLAlchemyStore:
     @contextmanager
     def reading(self) -> Iterator[Session]:
         session = self._fresh()
-        try:
-            begin_reading(session, self._vendor)
+        with reading_in(session, self._vendor):
             yield session
-        finally:
-            end_reading(session, self._vendor)
 
     def prune(self, before: float) -> int:
         with self._fresh() as session, session.begin():
@@ -275,24 +273,3 @@ def _wire_of(dialect: Any) -> Callable[[sqlalchemy.Connection], Any] | None:
 
     names = Names()
     return lambda connection: PsycopgConnection(connection, names)
-
-
-def begin_reading(session: Session, vendor: Vendor) -> None:
-    """One consistent snapshot, and no writes."""
-    connection = session.connection()
-    if vendor == "sqlite":
-        connection.exec_driver_sql("PRAGMA query_only = ON")
-        if not getattr(connection.connection.driver_connection, "in_transaction", False):
-            connection.exec_driver_sql("BEGIN")
-    for statement in STATEMENTS[vendor].read_only:
-        connection.exec_driver_sql(statement)
-
-
-def end_reading(session: Session, vendor: Vendor) -> None:
-    """Give the connection back as it was."""
-    with suppress(Exception):
-        # Before the rollback: after it the pool might hand out another connection.
-        if vendor == "sqlite":
-            session.connection().exec_driver_sql("PRAGMA query_only = OFF")
-        session.rollback()
-    session.close()

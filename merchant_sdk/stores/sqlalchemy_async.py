@@ -31,12 +31,8 @@ from merchant_sdk.once import Work, once
 from merchant_sdk.store import Store
 from merchant_sdk.stores.fit_sessions import refuse_open
 from merchant_sdk.stores.records import Vendor
-from merchant_sdk.stores.sqlalchemy import (
-    SQLAlchemyStore,
-    SQLAlchemyTransaction,
-    begin_reading,
-    end_reading,
-)
+from merchant_sdk.stores.sqlalchemy import SQLAlchemyStore, SQLAlchemyTransaction
+from merchant_sdk.stores.sqlalchemy_reading import reading_in
 
 
 class AsyncSQLAlchemyStore:
@@ -100,11 +96,8 @@ class _Sessions(SQLAlchemyStore):
     def reading(self) -> Iterator[AsyncSession]:  # type: ignore[override]
         session = self._async_sessions()
         refuse_open(session.sync_session)
-        try:
-            begin_reading(session.sync_session, self._vendor)
+        with reading_in(session.sync_session, self._vendor):
             yield session
-        finally:
-            end_reading(session.sync_session, self._vendor)
 
 
 class AsyncWork:

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from merchant_sdk.errors import OURS, TransactionMisuse
+from merchant_sdk.errors import FAILED, OURS, TransactionMisuse
 from merchant_sdk.stores.transaction_words import WRITES
 
 _GUARD = "oncegate_guard"
@@ -48,7 +48,7 @@ class Guard:
         """Raises TransactionMisuse if the transaction failed or is over."""
         now = self._session.get_transaction()
         if now is None or now is not self.began or not now.is_active:
-            raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
+            raise TransactionMisuse(FAILED)
 
     def after_begin(self, connection: Any) -> None:
         if self.connection is not None and connection is not self.connection:

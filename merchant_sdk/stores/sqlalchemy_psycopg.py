@@ -15,7 +15,7 @@ from psycopg import pq
 from sqlalchemy import exc
 from sqlalchemy.util import await_only
 
-from merchant_sdk.errors import TransactionMisuse
+from merchant_sdk.errors import ENDED, FAILED, TransactionEnded, TransactionMisuse
 from merchant_sdk.store import Record
 from merchant_sdk.stores.guarded_cursor import guarded
 from merchant_sdk.stores.postgres_statements import (
@@ -141,8 +141,8 @@ class PsycopgConnection:
 
     def check(self) -> None:
         """Raises TransactionMisuse where COMMIT would be a ROLLBACK without an error."""
-        if self._raw.pgconn.transaction_status != INTRANS:
-            raise TransactionMisuse("the transaction failed or ended inside the work; nothing is stored")
+        if (status := self._raw.pgconn.transaction_status) != INTRANS:
+            raise TransactionEnded(ENDED) if status == IDLE else TransactionMisuse(FAILED)
 
     def _begin_and_claim(self, wanted: Record, expected: Record | None) -> bool:
         first, self._began = begin(self._raw), True

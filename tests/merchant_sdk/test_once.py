@@ -12,6 +12,7 @@ from merchant_sdk import (
     CallKey,
     KeyConflict,
     Line,
+    Misuse,
     RequestKey,
     SQLiteStore,
     TokenRefused,
@@ -193,6 +194,28 @@ def test_a_forgotten_purchase_can_be_made_again(store: SQLiteStore, rows: Rows, 
     assert place("k3", derived()) == {"order_id": "O-2"}
     assert place("k1", derived()) == {"order_id": "O-1"}
     assert len(rows()) == 2
+
+
+@pytest.mark.parametrize("known", [None, {"order_id": "O-1"}])
+@pytest.mark.parametrize("as_what", ["its own key", "bound", "expected"])
+def test_k7_11_a_work_cannot_forget_the_purchase_that_it_makes(
+    store: SQLiteStore, rows: Rows, clock: Any, place: Place, as_what: str, known: Any
+) -> None:
+    """K7-11: its order would stand without a record, and the next equal purchase would be a second one."""
+    key: Any = derived() if as_what == "its own key" else CallKey("k1", "f")
+    expect = derived() if as_what == "expected" else None
+
+    def order() -> None:
+        with once(store, key, now=clock, reply=known, expect=expect) as work:
+            if as_what == "bound":
+                work.bind(derived())
+            work.db.execute("INSERT INTO orders (buyer, item) VALUES ('b-1', 'pizza')")
+            work.forget(derived().text)
+
+    with pytest.raises(Misuse, match="forget"):
+        order()
+    assert rows() == []
+    assert place("k2", derived()) == {"order_id": "O-1"}
 
 
 def test_a_call_key_and_a_request_key_of_the_same_text_are_two_keys(place: Place, rows: Rows) -> None:

@@ -136,6 +136,34 @@ def test_k7_03_a_reply_that_is_not_json_fails_before_the_commit(
     assert rows() == []
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [{1: "a", "1": "b"}, {"orders": [{"x": ({True: 1, "true": 2},)}]}, {None: 1, "null": 2}, {1.5: 1, "1.5": 2}],
+    ids=["number", "deep", "null", "fraction"],
+)
+@pytest.mark.parametrize("known", [False, True])
+def test_k7_03_a_reply_with_two_keys_of_one_name_fails_before_the_commit(
+    store: SQLiteStore, rows: Rows, clock: Any, reply: Any, known: bool
+) -> None:
+    """K7-03: as JSON it would say both, and every reader keeps another."""
+
+    def order() -> None:
+        with once(store, CallKey("k", "f"), now=clock, reply=reply if known else None) as work:
+            _insert(work)
+            work.reply(reply)
+
+    with pytest.raises(ValueError, match="one name"):
+        order()
+    assert rows() == []
+
+
+def test_k7_03_keys_that_are_no_text_are_written_as_such(store: SQLiteStore, clock: Any) -> None:
+    """K7-03: where nothing clashes, a table by number is a reply like any other."""
+    with once(store, CallKey("k", "f"), now=clock) as work:
+        work.reply({1: "a", "2": "b", None: [{False: {}}]})
+    assert work.answer.result == {"1": "a", "2": "b", "null": [{"false": {}}]}
+
+
 def test_k2_15_half_a_surrogate_pair_in_a_reply_is_replaced(store: SQLiteStore, clock: Any) -> None:
     """K2-15: dirty text does not cost the customer the order."""
     with once(store, CallKey("k", "f"), now=clock) as work:

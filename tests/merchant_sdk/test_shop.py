@@ -158,6 +158,7 @@ FOREIGN = {
     "stores/postgres_wire.py": {"psycopg"},
     "stores/psycopg_pools.py": {"psycopg"},
     "stores/sqlalchemy_guard.py": {"sqlalchemy"},
+    "stores/sqlalchemy_reading.py": {"sqlalchemy"},
     "stores/sqlalchemy_psycopg.py": {"psycopg", "sqlalchemy"},
     "stores/sqlalchemy.py": {"sqlalchemy"},
     "stores/sqlalchemy_async.py": {"sqlalchemy"},
