@@ -32,15 +32,17 @@ from merchant_sdk.errors import (
 )
 from merchant_sdk.fingerprint import fingerprint, named_fingerprint
 from merchant_sdk.found_lint import ToolRemark
+from merchant_sdk.handed import CallWork, Read
 from merchant_sdk.issued_token import issue_token, redeem
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.money import minor_units
-from merchant_sdk.once import Work, once
+from merchant_sdk.once import once
 from merchant_sdk.request_key import Line, given_key, request_key
-from merchant_sdk.shop import CallWork, Read, Shop
+from merchant_sdk.shop import Shop
 from merchant_sdk.signing import Verified, sign, verify
 from merchant_sdk.stores.sqlite import SQLiteStore
 from merchant_sdk.units import transaction, watch
+from merchant_sdk.work import Work
 
 __all__ = [
     "AlreadyDone",

@@ -18,10 +18,10 @@ from typing import Any, Literal
 from merchant_sdk.deciding import finished
 from merchant_sdk.errors import StoreBusy
 from merchant_sdk.keys import CallKey
-from merchant_sdk.once import CLAIM_TRIES
 from merchant_sdk.reply import to_json
 from merchant_sdk.store import HORIZON, VOID, Contention, Record, Store
 from merchant_sdk.stores.failures import committing
+from merchant_sdk.work import CLAIM_TRIES
 
 CLOCKS_DIFFER_S = 3600.0
 """How much later by the gateway's clock than by ours a call may have been sent. The signature allows five minutes;

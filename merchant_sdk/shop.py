@@ -20,15 +20,17 @@ from merchant_sdk.arguments import Signature, read_arguments, signature_of
 from merchant_sdk.deciding import Answer
 from merchant_sdk.errors import Misuse, Refused
 from merchant_sdk.found_lint import Choice, ToolRemark, remarks_on
+from merchant_sdk.handed import CallWork, Read
 from merchant_sdk.hooks import Finish, allow, check_hooks, derive, derive_early, finishing
 from merchant_sdk.keys import CallKey, RequestKey
-from merchant_sdk.once import Work, once
+from merchant_sdk.once import once
 from merchant_sdk.reply import to_json
 from merchant_sdk.signing import check_secrets
 from merchant_sdk.store import AsyncStore, Store
 from merchant_sdk.stores.failures import entering
 from merchant_sdk.stores.sqlite import SQLiteStore
 from merchant_sdk.wire import Call
+from merchant_sdk.work import Work
 
 if TYPE_CHECKING:
     from merchant_sdk.asgi import MerchantApp
@@ -54,53 +56,6 @@ class Tool:
     signature: Signature
     declared: dict[str, Any]
     """What of the registration is not the shop's as a whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """First parameter of a read-only tool: a connection that cannot write, and the call."""
-
-    db: Any
-    call: Call
-    at: float
-
-
-class CallWork:
-    """First parameter of a side-effecting tool: the open work of one call.
-
-    The function *returns* its reply; the block around it commits and only then is the reply sent.
-    """
-
-    def __init__(self, work: Work, call: Call, on_loop: AsyncStore | None = None) -> None:
-        self._work = work
-        self._on_loop = on_loop
-        self.call = call
-
-    @property
-    def db(self) -> Any:
-        """The connection inside the transaction."""
-        return self._work.db
-
-    @property
-    def at(self) -> float:
-        """Unix seconds; the time the stored reply will carry."""
-        return self._work.at
-
-    @property
-    def request_key(self) -> RequestKey | None:
-        """The purchase derived by the tool's `key`."""
-        return self._work.request_key
-
-    @property
-    def answer(self) -> Answer:
-        """Raises ReplyBeforeCommit: inside the function the transaction is open."""
-        return self._work.answer
-
-    def forget(self, request_key: str) -> Any:
-        """See `Work.forget`. Awaited where the shop's store is async."""
-        if self._on_loop is None:
-            return self._work.forget(request_key)
-        return self._on_loop.run(self._work.forget, request_key)
 
 
 class Shop:

@@ -27,12 +27,13 @@ from sqlalchemy.util import await_only, greenlet_spawn
 from merchant_sdk.call_status import CallStatus, call_status
 from merchant_sdk.deciding import Answer
 from merchant_sdk.keys import CallKey, RequestKey
-from merchant_sdk.once import Work, once
+from merchant_sdk.once import once
 from merchant_sdk.store import Store
 from merchant_sdk.stores.fit_sessions import refuse_open
 from merchant_sdk.stores.records import Vendor
 from merchant_sdk.stores.sqlalchemy import SQLAlchemyStore, SQLAlchemyTransaction
 from merchant_sdk.stores.sqlalchemy_reading import reading_in
+from merchant_sdk.work import Work
 
 
 class AsyncSQLAlchemyStore:
@@ -101,7 +102,7 @@ class _Sessions(SQLAlchemyStore):
 
 
 class AsyncWork:
-    """See `once.Work`; `db` is an AsyncSession, and `bind` and `forget` are awaited."""
+    """See `work.Work`; `db` is an AsyncSession, and `bind` and `forget` are awaited."""
 
     def __init__(self, work: Work) -> None:
         self._work = work

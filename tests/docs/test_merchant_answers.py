@@ -17,7 +17,7 @@ WORDS = {OutcomeKind.FAILED: "failed", OutcomeKind.NOT_SENT: "not executed", Out
 # Which argument is the code, and the status unless it is an argument itself.
 WRITERS = {"error_reply": (1, None), "Refused": (0, 422), "TokenRefused": (0, 422), "allow": (1, 422)}
 # Where a code is put into JSON: in these files only, so that no other way past the writers goes unseen.
-IN_JSON = {"endpoint.py", "commit_before_reply.py", "call_status.py", "once.py"}
+IN_JSON = {"endpoint.py", "commit_before_reply.py", "call_status.py", "work.py"}
 
 Answers = set[tuple[int, str]]
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-from merchant_sdk.once import Work
+from merchant_sdk import work
 from merchant_sdk.store import Record
+from merchant_sdk.work import Work
 from tests.faults.guards import Guard
 from tests.faults.plan import Plan
 from tests.faults.sdk_shop import Transaction
 from tests.faults.shop import HONOURS_KEYS
 
-# As modules: the package has functions of their names.
-once, call_status = import_module("merchant_sdk.once"), import_module("merchant_sdk.call_status")
+# As a module: the package has a function of its name.
+call_status = import_module("merchant_sdk.call_status")
 _commit = Transaction.commit
 
 
@@ -31,7 +32,7 @@ def _void_by_word(store: Any, wanted: Record, wait_s: float, first_at: float | N
         transaction.close()
 
 
-def _refusal_is_forgotten(work: Any, refused: Any) -> bool:
+def _refusal_is_forgotten(_: Any, refused: Any) -> bool:
     return False
 
 
@@ -53,7 +54,7 @@ def _asked(plan: Plan) -> bool:
 
 
 GUARDS_OF_SHOPS: Final = (
-    Guard("once finds what was done", "6", ((once, "decide", _runs_again),), fits=_honours),
+    Guard("once finds what was done", "6", ((work, "decide", _runs_again),), fits=_honours),
     Guard(
         "once remembers a refusal",
         "5",

@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from merchant_sdk.call_status import CallStatus, call_status
 from merchant_sdk.errors import KeyConflict, Refused, StoreBusy
-from merchant_sdk.once import Work, once
+from merchant_sdk.once import once
 from merchant_sdk.store import VOID, Record
 from merchant_sdk.wire import parse_call
+from merchant_sdk.work import Work
 
 Row = tuple[str, str]
 _CRASH: Final = ConnectionAbortedError("the worker ended inside the work")
