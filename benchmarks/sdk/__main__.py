@@ -22,7 +22,8 @@ BAR: Final = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a kind is measured against, and the statements it may have more on the wire."""
+    """What a kind is measured against, the statements it may have more on the wire, and whether its latency is held to
+    the bar, which is for the common path: one statement more."""
 
     to: str
     statements_more: int
@@ -31,8 +32,8 @@ class Held:
 
 AGAINST: Final = {
     "once, reply known": Held("bare", 1),
-    "once": Held("bare", 2),
-    # Two keys are more than the common path: their latency is shown, and not held to the bar.
+    # More than the common path, over the fastest of drivers: their latency is shown, and not held to the bar.
+    "once": Held("bare", 2, latency=False),
     "once and bind, reply known": Held("bare", 2, latency=False),
     "once and bind": Held("bare", 4, latency=False),
     "once, SQLAlchemy, reply known": Held("bare, SQLAlchemy", 1),
@@ -51,10 +52,12 @@ def main() -> int:
     parser.add_argument("--no-race", action="store_true", help="latencies and statements only")
     parser.add_argument("--at", type=int, choices=(1, 32), help="latencies at 1 or 32 at a time only (both)")
     parser.add_argument("--rounds", type=int, help="rounds of the race (200)")
+    parser.add_argument("--commit-ms", type=float, help="a slower disk: every commit waits so long (commit_delay)")
     args = parser.parse_args()
+    slower = [f"commit_delay={int(args.commit_ms * 1000)}", "commit_siblings=0"] if args.commit_ms else []
     rounds = args.rounds if args.rounds is not None else 20 if args.quick else 200
     try:
-        with private_postgres() as conninfo:
+        with private_postgres(*slower) as conninfo:
             PsycopgStore(conninfo, create_table=True, schema=ORDERS).close()
             slow = _show_statements(conninfo)
             slow += [
@@ -124,6 +127,8 @@ def _show_latencies(conninfo: str, concurrent: int, orders: int) -> list[str]:
         if held is not None:
             ratio, tail = (mine / _percentile(taken[held.to], share) for mine, share in ((p50, 0.5), (p99, 0.99)))
             told += f"   {ratio:.2f} and {tail:.2f} times {held.to}"
+            if ratio > BAR and not held.latency:
+                told += f", above {BAR}: not the common path"
             if held.latency and ratio > BAR:
                 slow.append(f"{name} at {concurrent}: {ratio:.2f} times the latency, the bar is {BAR}")
         print(told)
