@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from merchant_sdk import Line, Shop, SQLiteStore, request_key, sign
+from merchant_sdk import CallKey, Line, RequestKey, Shop, SQLiteStore, once, request_key, sign
 
 ROOT = Path(__file__).parents[2]
 START = 1_796_000_000.0
@@ -155,3 +155,20 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
         return module
 
     return load
+
+
+@pytest.fixture
+def place(store: SQLiteStore, clock: Any) -> Callable[..., Any]:
+    """Place one order under a call key, a purchase, or both; the committed answer's result."""
+
+    def place(call: str | None = None, purchase: RequestKey | None = None, *, item: str = "pizza") -> Any:
+        key = CallKey(call, f"order {item}") if call else purchase
+        assert key is not None
+        with once(store, key, now=clock) as work:
+            bound = call and purchase and work.bind(purchase, order_again="Say so.")
+            if not work.done and not bound:
+                row = work.db.execute("INSERT INTO orders (buyer, item) VALUES ('b-1', ?)", (item,))
+                work.reply({"order_id": f"O-{row.lastrowid}"})
+        return work.answer.result
+
+    return place

@@ -28,23 +28,6 @@ Rows = Callable[..., list[Any]]
 Place = Callable[..., Any]
 
 
-@pytest.fixture
-def place(store: SQLiteStore, clock: Any) -> Place:
-    """Place one order under a call key, a purchase, or both; the committed answer's result."""
-
-    def place(call: str | None = None, purchase: RequestKey | None = None, *, item: str = "pizza") -> Any:
-        key = CallKey(call, f"order {item}") if call else purchase
-        assert key is not None
-        with once(store, key, now=clock) as work:
-            bound = call and purchase and work.bind(purchase, order_again="Say so.")
-            if not work.done and not bound:
-                row = work.db.execute("INSERT INTO orders (buyer, item) VALUES ('b-1', ?)", (item,))
-                work.reply({"order_id": f"O-{row.lastrowid}"})
-        return work.answer.result
-
-    return place
-
-
 def derived(item: str = "pizza", **changed: Any) -> RequestKey:
     return request_key("order", **{"buyer": "b-1", "cart": [Line(item, 1)], "window_s": 1200, **changed})
 
