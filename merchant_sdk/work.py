@@ -97,6 +97,11 @@ class Work:
             raise Misuse("a call is bound to one purchase")
         if self._expected is not None and key != self._expected:
             raise Misuse("the work is bound to another purchase than it was said to expect")
+        if (key.kind, key.text) == (self._key.kind, self._key.text):
+            if key != self._key:
+                raise Misuse("the work's own key is this purchase already, and for something else")
+            self._bound = key
+            return False
         self._level.claim(key)
         keys: list[CallKey | RequestKey] = [key]
         try:
@@ -119,6 +124,7 @@ class Work:
             isinstance(key, RequestKey) and key.text == request_key for key in (self._key, self._bound, self._expected)
         ):
             raise Misuse("a work cannot forget the purchase that it makes itself: its order would have no record")
+        self._touched = True
         self._transaction.forget(RequestKey.kind, request_key)
 
     def reply(self, result: Any) -> None:
@@ -185,8 +191,14 @@ class Work:
             if self._along is not None:
                 self._transaction.expect(self._record(self._along, self._body or UNFINISHED))  # type: ignore[attr-defined]
         found = self._transaction.claim(self._record(key, self._body or UNFINISHED))
-        # A claim may have waited for the winner, whose time lies before the loser's.
-        return decide(found, key, self._at if found is None else self._now())
+        try:
+            # A claim may have waited for the winner, whose time lies before the loser's.
+            return decide(found, key, self._at if found is None else self._now())
+        except Refused:
+            if found is None and key is not self._key:
+                # The work may go on without this purchase, and what it claimed would be committed with it.
+                self._transaction.forget(key.kind, key.text)
+            raise
 
     def _write_records(self, exc: BaseException | None) -> bool:
         """Put what this block leaves behind; whether there is anything to commit."""
@@ -198,7 +210,7 @@ class Work:
             raise NoReply("the block ended without work.reply(...): nothing was stored")
         if self._expected is not None and self._bound is None:
             raise Misuse("the work was not bound to the purchase that it was said to expect; nothing was stored")
-        keys = [self._key] if self._bound is None else [self._key, self._bound]
+        keys = [self._key] if self._bound in (None, self._key) else [self._key, self._bound]
         self._transaction.put([self._record(key, self._body) for key in keys])
         return True
 
