@@ -24,6 +24,8 @@ from merchant_sdk.stores.failures import committing, entering
 CLAIM_TRIES = 20
 """How often a claim is made anew when the database gave another transaction precedence."""
 
+_YEAR_9999 = 253_370_764_800
+
 
 class Work:
     """One pass through `once`. Used as a context manager, once."""
@@ -48,6 +50,7 @@ class Work:
         self._body = body
         self._found: Answer | None = None
         self._touched = False
+        self._gave_up = False
         self._overtaken = False
         self._level = nesting.Level(store)
 
@@ -103,15 +106,11 @@ class Work:
             self._bound = key
             return False
         self._level.claim(key)
-        keys: list[CallKey | RequestKey] = [key]
         try:
-            self._find(keys, order_again, tries=1)
-        except Contention as contention:
-            if self._touched:
-                # What the work did cannot be repeated from here; it is undone, and the caller may come again.
-                raise StoreBusy("the database gave another transaction precedence; nothing was stored") from contention
-            self._transaction.undo_work()
-            self._find([self._key, *keys], order_again, tries=CLAIM_TRIES)
+            self._find_anew(key, order_again)
+        except StoreBusy:
+            self._gave_up = True
+            raise
         self._bound = key
         return self.done
 
@@ -185,9 +184,20 @@ class Work:
                     raise StoreBusy("others kept the database from deciding; nothing was begun") from contention
                 self._transaction.undo_work()
 
+    def _find_anew(self, key: RequestKey, order_again: str) -> None:
+        """Find what is bound, beginning anew if the database asks for it and the work has done nothing yet."""
+        try:
+            self._find([key], order_again, tries=1)
+        except Contention as contention:
+            if self._touched:
+                # What the work did cannot be repeated from here; it is undone, and the caller may come again.
+                raise StoreBusy("the database gave another transaction precedence; nothing was stored") from contention
+            self._transaction.undo_work()
+            self._find([self._key, key], order_again, tries=CLAIM_TRIES)
+
     def _claim(self, key: CallKey | RequestKey) -> Record | None:
         if key is self._key:
-            self._at = self._now()
+            self._at = _unix_seconds(self._now())
             if self._along is not None:
                 self._transaction.expect(self._record(self._along, self._body or UNFINISHED))  # type: ignore[attr-defined]
         found = self._transaction.claim(self._record(key, self._body or UNFINISHED))
@@ -206,6 +216,9 @@ class Work:
             return isinstance(exc, Refused) and not self.done and self._remember_refusal(exc)
         if self._found is not None:
             return self._found.matched == "request" and isinstance(self._key, CallKey) and self._keep_answer()
+        if self._gave_up:
+            # Not every database's transaction fails with its wait, and who holds the purchase makes that order.
+            raise StoreBusy("another held the purchase, and the work went on without it; nothing was stored")
         if self._body is None:
             raise NoReply("the block ended without work.reply(...): nothing was stored")
         if self._expected is not None and self._bound is None:
@@ -279,3 +292,10 @@ class Work:
         if self._open is None:
             raise Misuse("the transaction is open only inside the `with` block")
         return self._open
+
+
+def _unix_seconds(at: Any) -> float:
+    # Milliseconds would be stored, and the answer to every repeat be an error about a year.
+    if not isinstance(at, int | float) or not 0 <= at < _YEAR_9999:
+        raise Misuse(f"now gave {at!r}: it gives Unix seconds, as time.time does")
+    return at

@@ -94,3 +94,35 @@ def test_k7_08_its_own_key_for_something_else_is_a_mistake(desk: Any) -> None:
 def test_only_a_purchase_is_expected(desk: Any, expect: Any) -> None:
     with pytest.raises(TypeError, match="expect is a purchase"):
         once(desk.store, CallKey("k1", "f"), now=desk.clock, expect=expect)
+
+
+@pytest.mark.parametrize("desk", STORES, indirect=True)
+def test_k7_02_a_work_whose_bind_gave_up_cannot_go_on_without_its_purchase(
+    desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K7-02: who holds the purchase is making that order. InnoDB's transaction survives a wait that was too long."""
+
+    def busy(_: Record) -> None:
+        raise StoreBusy("the database stayed locked; nothing was begun")
+
+    def anyway() -> None:
+        with once(desk.store, CallKey("k1", "f"), now=desk.clock) as work:
+            monkeypatch.setattr(work.transaction, "claim", busy)
+            with suppress(StoreBusy):
+                work.bind(PURCHASE)
+            desk.insert(work.db, "k1")
+            work.reply("done")
+
+    with pytest.raises(StoreBusy, match="nothing was stored"):
+        anyway()
+    desk.after()
+    assert (desk.orders(), desk.records()) == ([], 0)
+
+
+@pytest.mark.parametrize("at", [1_796_000_000_000.0, float("nan"), -1.0, "now"], ids=str)
+@pytest.mark.parametrize("desk", ["psycopg", "sqlite3"], indirect=True)
+def test_a_clock_that_gives_no_unix_seconds_is_told_at_once(desk: Any, at: Any) -> None:
+    """Milliseconds, say: the order was made, and every repeat of its purchase raised that no year is so late."""
+    with pytest.raises(Misuse, match="Unix seconds"), once(desk.store, CallKey("k1", "f"), now=lambda: at):
+        raise AssertionError
+    assert desk.records() == 0
