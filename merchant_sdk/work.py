@@ -8,14 +8,7 @@ from typing import Any, Literal, Self
 
 from merchant_sdk import nesting, units
 from merchant_sdk.deciding import Answer, answer_of, decide
-from merchant_sdk.errors import (
-    AlreadyDone,
-    Misuse,
-    NoReply,
-    Refused,
-    ReplyBeforeCommit,
-    StoreBusy,
-)
+from merchant_sdk.errors import AlreadyDone, Misuse, NoReply, Refused, ReplyBeforeCommit, StoreBusy
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.reply import to_json
 from merchant_sdk.store import UNFINISHED, Contention, Record, Store, Transaction
