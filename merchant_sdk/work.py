@@ -17,6 +17,9 @@ from merchant_sdk.stores.failures import committing, entering
 CLAIM_TRIES = 20
 """How often a claim is made anew when the database gave another transaction precedence."""
 
+_LONG_S = 1.0
+"""The shortest window. Who waited for a shorter work than this is inside every window."""
+
 _YEAR_9999 = 253_370_764_800
 
 
@@ -36,7 +39,7 @@ class Work:
         self._now = now
         self._state: Literal["new", "open", "committed", "rolled_back"] = "new"
         self._open: Transaction | None = None
-        self._at = 0.0
+        self._came = self._at = 0.0
         self._bound: RequestKey | None = None
         self._expected = expected
         self._along = expected if getattr(store, "expects", False) else None
@@ -76,7 +79,7 @@ class Work:
 
     @property
     def at(self) -> float:
-        """When this work began: Unix seconds, the time its records carry."""
+        """When this work began: Unix seconds, the time its records carry. The window of a long one begins at its end."""
         return self._at
 
     def bind(self, key: RequestKey, *, order_again: str = "") -> bool:
@@ -134,6 +137,7 @@ class Work:
         if self._along is not None:
             self._level.claim(self._along)
         try:
+            self._came = _unix_seconds(self._now())
             with entering:
                 self._open = self._store.begin(wait_s)
                 self._state = "open"
@@ -195,8 +199,8 @@ class Work:
                 self._transaction.expect(self._record(self._along, self._body or UNFINISHED))  # type: ignore[attr-defined]
         found = self._transaction.claim(self._record(key, self._body or UNFINISHED))
         try:
-            # A claim may have waited for the winner, whose time lies before the loser's.
-            return decide(found, key, self._at if found is None else self._now())
+            # As of when this call came: by the end of its wait for the winner the window may be over.
+            return decide(found, key, self._at if found is None else self._came)
         except Refused:
             if found is None and key is not self._key:
                 # The work may go on without this purchase, and what it claimed would be committed with it.
@@ -216,8 +220,14 @@ class Work:
             raise NoReply("the block ended without work.reply(...): nothing was stored")
         if self._expected is not None and self._bound is None:
             raise Misuse("the work was not bound to the purchase that it was said to expect; nothing was stored")
+        # Whoever waited for this order came before its end, and is inside a window that begins there.
+        now = self._now()
+        ended = now if now - self._at >= _LONG_S else self._at
         keys = [self._key] if self._bound in (None, self._key) else [self._key, self._bound]
-        self._transaction.put([self._record(key, self._body) for key in keys])
+        records = [self._record(key, self._body) for key in keys]
+        if isinstance(keys[-1], RequestKey) and keys[-1].window_s is not None:
+            records[-1] = records[-1]._replace(at=ended)
+        self._transaction.put(records)
         return True
 
     def _remember_refusal(self, refused: Refused) -> bool:
