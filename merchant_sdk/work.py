@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from merchant_sdk import nesting, units
-from merchant_sdk.deciding import Answer, answer_of, decide
+from merchant_sdk.deciding import Answer, answer_of, decide, unix_seconds
 from merchant_sdk.errors import AlreadyDone, Misuse, NoReply, Refused, ReplyBeforeCommit, StoreBusy
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.reply import to_json
@@ -19,8 +19,6 @@ CLAIM_TRIES = 20
 
 _LONG_S = 1.0
 """The shortest window. Who waited for a shorter work than this is inside every window."""
-
-_YEAR_9999 = 253_370_764_800
 
 
 class Work:
@@ -79,7 +77,7 @@ class Work:
 
     @property
     def at(self) -> float:
-        """When this work began: Unix seconds, the time its records carry. The window of a long one begins at its end."""
+        """When this work began: Unix seconds, the time its records carry. A long one's window begins at its end."""
         return self._at
 
     def bind(self, key: RequestKey, *, order_again: str = "") -> bool:
@@ -137,7 +135,7 @@ class Work:
         if self._along is not None:
             self._level.claim(self._along)
         try:
-            self._came = _unix_seconds(self._now())
+            self._came = unix_seconds(self._now())
             with entering:
                 self._open = self._store.begin(wait_s)
                 self._state = "open"
@@ -194,7 +192,7 @@ class Work:
 
     def _claim(self, key: CallKey | RequestKey) -> Record | None:
         if key is self._key:
-            self._at = _unix_seconds(self._now())
+            self._at = unix_seconds(self._now())
             if self._along is not None:
                 self._transaction.expect(self._record(self._along, self._body or UNFINISHED))  # type: ignore[attr-defined]
         found = self._transaction.claim(self._record(key, self._body or UNFINISHED))
@@ -295,10 +293,3 @@ class Work:
         if self._open is None:
             raise Misuse("the transaction is open only inside the `with` block")
         return self._open
-
-
-def _unix_seconds(at: Any) -> float:
-    # Milliseconds would be stored, and the answer to every repeat be an error about a year.
-    if not isinstance(at, int | float) or not 0 <= at < _YEAR_9999:
-        raise Misuse(f"now gave {at!r}: it gives Unix seconds, as time.time does")
-    return at
