@@ -6,10 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from merchant_sdk.errors import KeyConflict, Refused, TokenRefused, TransactionEnded
+from merchant_sdk.errors import KeyConflict, Misuse, Refused, TokenRefused, TransactionEnded
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.reply import mark_repeat, utc
 from merchant_sdk.store import UNFINISHED, Kind, Record
+
+_YEAR_9999 = 253_370_764_800
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +66,11 @@ def answer_of(record: Record, order_again: str) -> Answer:
     by_call = record.kind == "call"
     body = record.reply if by_call else mark_repeat(record.reply, record.at, order_again)
     return Answer(body, record.at, record.kind)
+
+
+def unix_seconds(at: float) -> float:
+    """The time that a merchant's clock gave. Raises Misuse for any other kind."""
+    # Milliseconds would be stored, and the answer to every repeat be an error about a year.
+    if not isinstance(at, int | float) or not 0 <= at < _YEAR_9999:
+        raise Misuse(f"now gave {at!r}: it gives Unix seconds, as time.time does")
+    return at

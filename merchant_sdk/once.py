@@ -57,4 +57,6 @@ def once(
         )
     if not callable(now):
         raise TypeError("now is a function that gives Unix seconds: now=time.time, without brackets")
+    if expect is not None and not isinstance(expect, RequestKey):
+        raise TypeError(f"expect is a purchase: request_key(...), given_key or redeem, not {type(expect).__name__}")
     return Work(store, key, now, None if reply is None else to_json(reply), expect)

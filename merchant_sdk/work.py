@@ -7,15 +7,8 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from merchant_sdk import nesting, units
-from merchant_sdk.deciding import Answer, answer_of, decide
-from merchant_sdk.errors import (
-    AlreadyDone,
-    Misuse,
-    NoReply,
-    Refused,
-    ReplyBeforeCommit,
-    StoreBusy,
-)
+from merchant_sdk.deciding import Answer, answer_of, decide, unix_seconds
+from merchant_sdk.errors import AlreadyDone, Misuse, NoReply, Refused, ReplyBeforeCommit, StoreBusy
 from merchant_sdk.keys import CallKey, RequestKey
 from merchant_sdk.reply import to_json
 from merchant_sdk.store import UNFINISHED, Contention, Record, Store, Transaction
@@ -23,6 +16,9 @@ from merchant_sdk.stores.failures import committing, entering
 
 CLAIM_TRIES = 20
 """How often a claim is made anew when the database gave another transaction precedence."""
+
+_LONG_S = 1.0
+"""The shortest window. Who waited for a shorter work than this is inside every window."""
 
 
 class Work:
@@ -41,13 +37,14 @@ class Work:
         self._now = now
         self._state: Literal["new", "open", "committed", "rolled_back"] = "new"
         self._open: Transaction | None = None
-        self._at = 0.0
+        self._came = self._at = 0.0
         self._bound: RequestKey | None = None
         self._expected = expected
         self._along = expected if getattr(store, "expects", False) else None
         self._body = body
         self._found: Answer | None = None
         self._touched = False
+        self._gave_up = False
         self._overtaken = False
         self._level = nesting.Level(store)
 
@@ -80,7 +77,7 @@ class Work:
 
     @property
     def at(self) -> float:
-        """When this work began: Unix seconds, the time its records carry."""
+        """When this work began: Unix seconds, the time its records carry. A long one's window begins at its end."""
         return self._at
 
     def bind(self, key: RequestKey, *, order_again: str = "") -> bool:
@@ -97,16 +94,17 @@ class Work:
             raise Misuse("a call is bound to one purchase")
         if self._expected is not None and key != self._expected:
             raise Misuse("the work is bound to another purchase than it was said to expect")
+        if (key.kind, key.text) == (self._key.kind, self._key.text):
+            if key != self._key:
+                raise Misuse("the work's own key is this purchase already, and for something else")
+            self._bound = key
+            return False
         self._level.claim(key)
-        keys: list[CallKey | RequestKey] = [key]
         try:
-            self._find(keys, order_again, tries=1)
-        except Contention as contention:
-            if self._touched:
-                # What the work did cannot be repeated from here; it is undone, and the caller may come again.
-                raise StoreBusy("the database gave another transaction precedence; nothing was stored") from contention
-            self._transaction.undo_work()
-            self._find([self._key, *keys], order_again, tries=CLAIM_TRIES)
+            self._find_anew(key, order_again)
+        except StoreBusy:
+            self._gave_up = True
+            raise
         self._bound = key
         return self.done
 
@@ -119,6 +117,7 @@ class Work:
             isinstance(key, RequestKey) and key.text == request_key for key in (self._key, self._bound, self._expected)
         ):
             raise Misuse("a work cannot forget the purchase that it makes itself: its order would have no record")
+        self._touched = True
         self._transaction.forget(RequestKey.kind, request_key)
 
     def reply(self, result: Any) -> None:
@@ -136,6 +135,7 @@ class Work:
         if self._along is not None:
             self._level.claim(self._along)
         try:
+            self._came = unix_seconds(self._now())
             with entering:
                 self._open = self._store.begin(wait_s)
                 self._state = "open"
@@ -179,14 +179,31 @@ class Work:
                     raise StoreBusy("others kept the database from deciding; nothing was begun") from contention
                 self._transaction.undo_work()
 
+    def _find_anew(self, key: RequestKey, order_again: str) -> None:
+        """Find what is bound, beginning anew if the database asks for it and the work has done nothing yet."""
+        try:
+            self._find([key], order_again, tries=1)
+        except Contention as contention:
+            if self._touched:
+                # What the work did cannot be repeated from here; it is undone, and the caller may come again.
+                raise StoreBusy("the database gave another transaction precedence; nothing was stored") from contention
+            self._transaction.undo_work()
+            self._find([self._key, key], order_again, tries=CLAIM_TRIES)
+
     def _claim(self, key: CallKey | RequestKey) -> Record | None:
         if key is self._key:
-            self._at = self._now()
+            self._at = unix_seconds(self._now())
             if self._along is not None:
                 self._transaction.expect(self._record(self._along, self._body or UNFINISHED))  # type: ignore[attr-defined]
         found = self._transaction.claim(self._record(key, self._body or UNFINISHED))
-        # A claim may have waited for the winner, whose time lies before the loser's.
-        return decide(found, key, self._at if found is None else self._now())
+        try:
+            # As of when this call came: by the end of its wait for the winner the window may be over.
+            return decide(found, key, self._at if found is None else self._came)
+        except Refused:
+            if found is None and key is not self._key:
+                # The work may go on without this purchase, and what it claimed would be committed with it.
+                self._transaction.forget(key.kind, key.text)
+            raise
 
     def _write_records(self, exc: BaseException | None) -> bool:
         """Put what this block leaves behind; whether there is anything to commit."""
@@ -194,12 +211,21 @@ class Work:
             return isinstance(exc, Refused) and not self.done and self._remember_refusal(exc)
         if self._found is not None:
             return self._found.matched == "request" and isinstance(self._key, CallKey) and self._keep_answer()
+        if self._gave_up:
+            # Not every database's transaction fails with its wait, and who holds the purchase makes that order.
+            raise StoreBusy("another held the purchase, and the work went on without it; nothing was stored")
         if self._body is None:
             raise NoReply("the block ended without work.reply(...): nothing was stored")
         if self._expected is not None and self._bound is None:
             raise Misuse("the work was not bound to the purchase that it was said to expect; nothing was stored")
-        keys = [self._key] if self._bound is None else [self._key, self._bound]
-        self._transaction.put([self._record(key, self._body) for key in keys])
+        # Whoever waited for this order came before its end, and is inside a window that begins there.
+        now = self._now()
+        ended = now if now - self._at >= _LONG_S else self._at
+        keys = [self._key] if self._bound in (None, self._key) else [self._key, self._bound]
+        records = [self._record(key, self._body) for key in keys]
+        if isinstance(keys[-1], RequestKey) and keys[-1].window_s is not None:
+            records[-1] = records[-1]._replace(at=ended)
+        self._transaction.put(records)
         return True
 
     def _remember_refusal(self, refused: Refused) -> bool:

@@ -107,7 +107,8 @@ class DjangoTransaction:
                 max(1, int(wait_s)),
             ),
         }[self._vendor]
-        self._restore = f"{write} {self._execute(read, {})[1][0][0]}"
+        if not self._restore:  # begun anew, what is there now is ours
+            self._restore = f"{write} {self._execute(read, {})[1][0][0]}"
         self._execute(f"{write} {value}", {})
 
     def _has_committed(self) -> None:

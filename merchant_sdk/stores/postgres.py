@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import InvalidSqlStatementName
 from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 
@@ -75,7 +76,10 @@ class PsycopgTransaction:
                 if written == 1:
                     self._kept = wanted
             else:
-                written = self._say(of(wanted, CLAIM, self._connection))[-1].command_tuples
+                try:
+                    written = self._say(of(wanted, CLAIM, self._connection))[-1].command_tuples
+                except InvalidSqlStatementName as error:
+                    raise self._names.lost_inside() from error
             if written == 1:
                 return None
             found = self._records().find(wanted.kind, wanted.key)
@@ -103,8 +107,11 @@ class PsycopgTransaction:
         if (status := self._status()) != INTRANS:
             raise TransactionEnded(ENDED) if status == IDLE else TransactionMisuse(FAILED)
         puts = [of(record, PUT, self._connection) for record in self._late]
-        with putting:
-            committed(self._connection, self._say(*puts, COMMIT))
+        try:
+            with putting:
+                committed(self._connection, self._say(*puts, COMMIT))
+        except InvalidSqlStatementName as error:
+            raise self._names.lost_inside() from error
 
     def rollback(self) -> None:
         # Whatever fails here, a connection that is not idle is closed, which rolls back. So is one that was interrupted

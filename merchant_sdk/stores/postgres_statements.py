@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 
-from merchant_sdk.errors import GONE, Misuse, TransactionEnded, TransactionMisuse
+from merchant_sdk.errors import GONE, Misuse, StoreBusy, TransactionEnded, TransactionMisuse
 from merchant_sdk.store import Record
 from merchant_sdk.stores.failures import Translation
 from merchant_sdk.stores.records import FIELDS, STATEMENTS
@@ -100,6 +100,12 @@ class Names:
         if connection.__dict__.pop(_MARK, 0) < _LASTING:
             self._named = False
         return True
+
+    def lost_inside(self) -> StoreBusy:
+        """What to raise for a name that is unknown inside a transaction: a function of the merchant's dropped it, as
+        nobody saw. From now on none is used, or the same work would fail again."""
+        self._named = False
+        return StoreBusy("the work dropped every prepared statement of its connection; nothing was stored")
 
 
 def of(record: Record, statement: Statement, connection: Any) -> Statement:

@@ -99,6 +99,7 @@ class SQLAlchemyTransaction:
     def undo_work(self) -> None:
         guard = self._owned()
         self._lift_cursors()
+        self._lift_limits()
         with guard.ours():
             self._session.rollback()
         self._unlisten()
@@ -111,6 +112,7 @@ class SQLAlchemyTransaction:
         if direct is not None:
             direct.check()
         self._lift_cursors()
+        self._lift_limits()
         try:
             with guard.ours():
                 self._session.commit()
@@ -127,6 +129,7 @@ class SQLAlchemyTransaction:
         if self._guard is None:
             return
         self._lift_cursors()
+        self._lift_limits()
         # Whatever fails here, a session that is closed gives back a connection that was rolled back.
         with self._guard.ours(), suppress(Exception):
             self._session.rollback()
@@ -138,16 +141,22 @@ class SQLAlchemyTransaction:
         elif self._session.in_transaction():
             return  # somebody else's: `_begin` refused it
         with suppress(Exception):
-            if self._restore:
-                connection_of(self._session).exec_driver_sql(self._restore)
-                self._session.rollback()
-        with suppress(Exception):
             self._session.close()
 
     def _lift_cursors(self) -> None:
         direct, self._direct = self._direct, None
         if direct is not None:
             direct.lift()
+
+    def _lift_limits(self) -> None:
+        """Before the end, after which the pool may give the connection away."""
+        restore, self._restore = self._restore, ""
+        with suppress(Exception):
+            if restore:
+                # Past SQLAlchemy's own transaction, which may have failed already.
+                cursor = self._connection.connection.cursor()
+                cursor.execute(restore)
+                cursor.close()
 
     def _owned(self) -> Guard:
         if self._guard is None:

@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 import sqlalchemy
 from psycopg import pq
+from psycopg.errors import InvalidSqlStatementName
 from sqlalchemy import exc
 from sqlalchemy.util import await_only
 
@@ -78,6 +79,8 @@ class PsycopgConnection:
                 self._began = True
                 doubt_names(self._raw)
             return self._say(of(wanted, CLAIM, self._raw))[-1].command_tuples == 1
+        except InvalidSqlStatementName as error:
+            raise self._names.lost_inside() from error
         except psycopg.Error as error:
             raise self._as_sqlalchemys(error) from error
 
@@ -96,6 +99,8 @@ class PsycopgConnection:
             with putting:
                 if late:
                     self._say(*self._puts(late))
+        except InvalidSqlStatementName as error:
+            raise self._names.lost_inside() from error
         except psycopg.Error as error:
             raise self._as_sqlalchemys(error) from error
 
@@ -121,14 +126,20 @@ class PsycopgConnection:
 
     def _commit(self) -> None:
         puts = self._puts(self._own_ends())
-        with putting:
-            committed(self._raw, say(self._raw, *puts, COMMIT, named=self._names.knows(self._raw)))
+        try:
+            with putting:
+                committed(self._raw, say(self._raw, *puts, COMMIT, named=self._names.knows(self._raw)))
+        except InvalidSqlStatementName as error:
+            raise self._names.lost_inside() from error
         self._sent = True
 
     async def _commit_async(self) -> None:
         puts = self._puts(self._own_ends())
-        with putting:
-            committed(self._raw, await say_async(self._raw, *puts, COMMIT, named=self._names.knows(self._raw)))
+        try:
+            with putting:
+                committed(self._raw, await say_async(self._raw, *puts, COMMIT, named=self._names.knows(self._raw)))
+        except InvalidSqlStatementName as error:
+            raise self._names.lost_inside() from error
         self._sent = True
 
     def _rollback(self) -> None:

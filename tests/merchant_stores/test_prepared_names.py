@@ -15,7 +15,7 @@ from psycopg import sql
 from sqlalchemy import event
 from sqlalchemy.orm import Session, sessionmaker
 
-from merchant_sdk import CallKey, RequestKey, TransactionMisuse, once
+from merchant_sdk import CallKey, RequestKey, StoreBusy, TransactionMisuse, once
 from merchant_sdk.stores import sqlalchemy_psycopg
 from merchant_sdk.stores.postgres import PsycopgStore
 from merchant_sdk.stores.postgres_statements import Names
@@ -112,6 +112,23 @@ def test_names_that_a_rollback_dropped_are_prepared_anew(store: Any, postgres_da
     _place(store, "last", lambda db: names.extend(_run(db, "SELECT name FROM pg_prepared_statements").fetchall()))
     assert {"oncegate_claim_v1", "oncegate_put_v3"} <= {name for (name,) in names}
     assert _count(postgres_database) == (WARM + 2, WARM + 2)
+
+
+@pytest.mark.parametrize("purchase", ["", "p"], ids=["reply", "bind"])
+def test_k7_11_names_that_a_function_dropped_cost_one_work_and_no_more(
+    store: Any, postgres_database: str, purchase: str
+) -> None:
+    """K7-11: nobody reads what a function does. Its work is undone and may come again; it failed each time, in words that
+    say nothing to a merchant."""
+    with psycopg.connect(postgres_database) as db:
+        db.execute("CREATE FUNCTION tidy() RETURNS void LANGUAGE plpgsql AS 'BEGIN EXECUTE ''DEALLOCATE ALL''; END'")
+    for number in range(2):  # so few that psycopg has no names of its own to miss
+        _place(store, f"few {number}")
+    with pytest.raises(StoreBusy, match="nothing was stored"):
+        _place(store, "k", lambda db: _run(db, "SELECT tidy()"), purchase=purchase)
+    assert _count(postgres_database) == (2, 2)
+    _place(store, "k", lambda db: _run(db, "SELECT tidy()"), purchase=purchase)
+    assert _count(postgres_database)[0] == 3
 
 
 class Named:
