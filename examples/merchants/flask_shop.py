@@ -1,6 +1,6 @@
 """Flask and plain sqlite3: a website's own views, and the shop for assistants mounted beside them.
 
-SHOP_SECRET='whsec_…' waitress-serve --port 8081 --call examples.merchants.flask_shop:create_app
+SHOP_SECRET='whsec_…' waitress-serve --listen 127.0.0.1:8081 --call examples.merchants.flask_shop:create_app
 """
 
 import os

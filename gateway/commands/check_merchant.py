@@ -28,8 +28,9 @@ examples:
   oncegate check-merchant … --only twins,late --json -
   oncegate check-merchant --list
 
-About 30 orders are really placed: use a shop for tests. {fresh} in arguments becomes a new word for each order, for
-a shop that takes the same cart of the same buyer for the same order: '{"buyer": "{fresh}", "item": "dosa"}'.
+Nearly 20 orders are really placed, and more by a shop that fails: use one for tests. {fresh} in arguments becomes a
+new word for each order, for a shop that takes the same cart of the same buyer for the same order:
+'{"buyer": "{fresh}", "item": "dosa"}'.
 Each order comes from a conversation of its own. Only the host of URL is spoken to.
 
 Exit status 0: all that was tried has passed; 1: something failed; 2: the check could not be run to its end.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from gateway.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -72,3 +75,21 @@ def test_the_commands_under_start_place_one_order_and_replay_it(terminal: Any, p
     for event in ("effect.executing", "effect.succeeded"):
         assert event in told
     assert told.splitlines()[-1] == "Tools: place_order"
+
+
+def test_what_the_readme_lints_has_no_findings_and_the_tool_above_without_its_description_has_one(
+    page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    """Exit status 0 for what a clone has; 1 for one warning, as the page says."""
+    readme = page("README.md")
+    (linting,) = readme.blocks("Names that lose protection")
+    said = " ".join(readme.section("Names that lose protection").split())
+    assert "Nothing is found there, and the exit status is 0." in said
+    assert "makes it 1: the tool above without its description" in said
+    monkeypatch.chdir(ROOT)
+    assert main(shlex.split(linting)[1:]) == 0
+    assert capfd.readouterr().out.endswith("no findings\n")
+    (source,) = readme.blocks("A merchant in ten lines", "python")
+    (tmp_path / "shop.py").write_text(source.replace(', description="Order an item."', ""), encoding="utf-8")
+    assert main(["lint", str(tmp_path / "shop.py")]) == 1
+    assert "OG303" in capfd.readouterr().out
