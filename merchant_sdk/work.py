@@ -218,13 +218,13 @@ class Work:
             raise NoReply("the block ended without work.reply(...): nothing was stored")
         if self._expected is not None and self._bound is None:
             raise Misuse("the work was not bound to the purchase that it was said to expect; nothing was stored")
-        # Whoever waited for this order came before its end, and is inside a window that begins there.
-        now = self._now()
-        ended = now if now - self._at >= _LONG_S else self._at
         keys = [self._key] if self._bound in (None, self._key) else [self._key, self._bound]
         records = [self._record(key, self._body) for key in keys]
         if isinstance(keys[-1], RequestKey) and keys[-1].window_s is not None:
-            records[-1] = records[-1]._replace(at=ended)
+            # Whoever waited for this order came before its end, and is inside a window that begins there.
+            now = self._now()
+            if now - self._at >= _LONG_S:
+                records[-1] = records[-1]._replace(at=now)
         self._transaction.put(records)
         return True
 

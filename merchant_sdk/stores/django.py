@@ -144,7 +144,7 @@ def _refuse_ends(execute: Any, sql: Any, params: Any, many: bool, context: Any) 
     connection = context["connection"]
     # SQLite undoes all at some errors (OR ROLLBACK, a full disk), and keeps at once what comes after it.
     if connection.vendor == "sqlite" and connection.connection is not None and not connection.connection.in_transaction:
-        raise TransactionMisuse("the transaction ended inside the work: this was not sent")
+        raise TransactionMisuse(f"this was not sent: {FAILED}")
     return execute(sql, params, many, context)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 
-from merchant_sdk.errors import GONE, Misuse, StoreBusy, TransactionEnded, TransactionMisuse
+from merchant_sdk.errors import FAILED, GONE, Misuse, StoreBusy, TransactionEnded, TransactionMisuse
 from merchant_sdk.store import Record
 from merchant_sdk.stores.failures import Translation
 from merchant_sdk.stores.records import FIELDS, STATEMENTS
@@ -153,7 +153,7 @@ def committed(connection: Any, results: Sequence[Any]) -> None:
     # Not at the beginning of the next: after a rollback psycopg may still have its DEALLOCATE to send.
     connection.__dict__.pop(_DOUBT, None)
     if results[-1].command_status != b"COMMIT":
-        raise TransactionMisuse("the transaction had failed before the commit; nothing is stored")
+        raise TransactionMisuse(FAILED)
 
 
 def begin(connection: Any, isolation: str | None = None) -> Statement:
